@@ -1,0 +1,126 @@
+// Package kinds is the table of everything the API server knows about each API kind: names, storage path, defaults,
+// validation, columns, selectable fields, subresources. One file for each kind in the package of its group
+// (kinds/apps/deployment.go); package kinds/all lists them. The machinery in apiserver knows no kind by name.
+package kinds
+
+import (
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"vigil/object"
+)
+
+// Object is a typed API object: a Go struct of k8s.io/api with its metadata.
+type Object interface {
+	runtime.Object
+	metav1.Object
+}
+
+// Kind is one row of the table. The zero value of every hook means that there is nothing to do there. Hooks get
+// typed objects (the pointer type that New returns), may change only what they are documented to change and are
+// called from many goroutines.
+type Kind struct {
+	GVK        schema.GroupVersionKind
+	Resource   string   // plural, lower case: "pods"
+	Singular   string   // "pod"
+	ShortNames []string // "po"
+	Categories []string // "all"
+	Namespaced bool
+	Verbs      []string // nil: all of AllVerbs
+
+	// Path is the place under the storage prefix, without slashes around it: "pods", "services/specs".
+	Path string
+	// Type is how the bytes are read. Made by the row's constructor; Type.Fields are the selectable fields.
+	Type *object.Type
+	// Indexes names the selectable fields that lists and watches find by index.
+	Indexes []string
+
+	New     func() Object
+	NewList func() runtime.Object
+
+	// Default fills in static defaults (never dependent on time, randomness or other objects). It is called on every
+	// decoded object of this kind, also on those read from storage before they are patched.
+	Default func(obj Object)
+	// PrepareCreate clears and sets what a create through the main resource may not choose (status, phase ...).
+	PrepareCreate func(obj Object)
+	// PrepareUpdate puts back from old what an update through the main resource may not change (status).
+	PrepareUpdate func(obj, old Object)
+	// HasGeneration says that metadata.generation counts changes of everything but metadata and status.
+	HasGeneration bool
+
+	// ValidateName checks metadata.name; prefix is true when name is a generateName. Nil: DNS-1123 subdomain.
+	ValidateName func(name string, prefix bool) []string
+	// Validate checks a new object after defaulting; ObjectMeta has been checked already.
+	Validate func(obj Object) field.ErrorList
+	// ValidateUpdate checks a changed object against the stored one; ObjectMeta has been checked already. When nil,
+	// Validate is called for updates, too.
+	ValidateUpdate func(obj, old Object) field.ErrorList
+	// Warnings are texts for Warning headers; old is nil on create.
+	Warnings func(obj, old Object) []string
+
+	AllowCreateOnUpdate bool // PUT to a missing name creates
+	UnconditionalUpdate bool // PUT without resourceVersion overwrites
+	ReturnsDeleted      bool // DELETE answers with the object instead of a Status
+	NoDeleteCollection  bool
+	TTL                 func(obj Object) time.Duration // storage lease; nil or 0: for ever
+
+	// Graceful says how an object of this kind is deleted when that takes more than removing it: it returns the grace
+	// period in seconds that applies (0: remove at once) or false when the kind knows no graceful deletion. It may set
+	// status fields (a namespace becomes Terminating).
+	Graceful func(obj Object, opts *metav1.DeleteOptions) (seconds int64, graceful bool)
+	// SpecFinalizers returns finalizers outside metadata that also hold a deletion (namespaces: spec.finalizers).
+	SpecFinalizers func(obj Object) []string
+
+	// Columns and Row make server-side tables. len(Row) == len(Columns). Nil: the generic Name, Created At table.
+	Columns []metav1.TableColumnDefinition
+	Row     func(obj Object, now time.Time) []any
+	// RowConditions are set on completed rows (pods); nil: none.
+	RowConditions func(obj Object) []metav1.TableRowCondition
+
+	Subresources []Subresource
+}
+
+// AllVerbs are the verbs of an ordinary resource, in discovery's order.
+var AllVerbs = []string{"create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"}
+
+// Subresource is one subresource of a kind. There are three sorts, told apart by which hooks are set:
+// a part of the object itself (status, finalize: Prepare and Validate), a view (scale: View and Apply, with its own
+// kind), and an action that is POSTed (binding: Action).
+type Subresource struct {
+	Name  string
+	GVK   schema.GroupVersionKind // kind of the body when it is not the object's own
+	Verbs []string                // in discovery's order: "get", "patch", "update"
+
+	// Prepare puts back from old everything that this subresource may not change.
+	Prepare func(obj, old Object)
+	// Validate checks obj against old.
+	Validate func(obj, old Object) field.ErrorList
+
+	// NewView returns an empty body, View renders the object, Apply takes a changed view into the object.
+	NewView func() runtime.Object
+	View    func(obj Object) (runtime.Object, error)
+	Apply   func(obj Object, view runtime.Object) field.ErrorList
+
+	// Action changes obj as the posted body (of NewView's type) asks. An error is an apierrors.APIStatus. The
+	// machinery stores the changed object with a compare-and-swap and calls Action again on a conflict.
+	Action func(obj Object, body runtime.Object) error
+}
+
+// GroupResource names the resource as error messages and metrics do.
+func (k *Kind) GroupResource() schema.GroupResource {
+	return schema.GroupResource{Group: k.GVK.Group, Resource: k.Resource}
+}
+
+// Subresource returns the subresource of that name, or nil.
+func (k *Kind) Subresource(name string) *Subresource {
+	for i := range k.Subresources {
+		if k.Subresources[i].Name == name {
+			return &k.Subresources[i]
+		}
+	}
+	return nil
+}

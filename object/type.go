@@ -1,0 +1,44 @@
+package object
+
+import (
+	"strings"
+
+	"k8s.io/apimachinery/pkg/runtime"
+)
+
+// Type is what the byte level must know of one API kind in one version. Types are made once, at
+// start-up, and never change.
+type Type struct {
+	APIVersion string // as on the wire: "v1", "apps/v1"
+	Kind       string // "Pod"
+	Namespaced bool
+
+	// New returns an empty Go object that can decode the kind's protobuf and JSON. It is nil for kinds
+	// without a Go type (custom resources), which are stored and served as JSON only.
+	New func() runtime.Object
+
+	// Fields are the selectable fields beyond metadata.name and metadata.namespace, in the order in which
+	// they are documented.
+	Fields []Field
+}
+
+// Field is one selectable field: its label as clients write it and the places of the value in the encodings.
+type Field struct {
+	// Label is what a field selector names: "spec.nodeName".
+	Label string
+	// Proto is the path of protobuf field numbers from the kind's own message to a leaf (string, bool or integer).
+	// A repeated leaf (status.podIPs) matches when one of its elements does. An absent leaf reads as Default.
+	Proto []int32
+	// Default is the value of an absent leaf: "" for strings, "false" for booleans, "0" for integers.
+	Default string
+	// Get computes the value where a path cannot (an alias, a map lookup, two places). Nil when Proto serves.
+	Get func(*Version) string
+}
+
+// Group returns the API group: "" for core.
+func (t *Type) Group() string {
+	if g, _, ok := strings.Cut(t.APIVersion, "/"); ok {
+		return g
+	}
+	return ""
+}
