@@ -1,0 +1,171 @@
+package pki
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/client-go/tools/clientcmd"
+)
+
+func config(t *testing.T) Config {
+	return Config{Dir: t.TempDir(), Server: "https://127.0.0.1:6443", Nodes: []string{"node-1", "node-2"}}
+}
+
+func TestEnsure_LaysOutKubeadmsFiles(t *testing.T) {
+	c := config(t)
+	set, err := Ensure(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"pki/ca.crt", "pki/ca.key", "pki/apiserver.crt", "pki/apiserver.key", "pki/apiserver-kubelet-client.crt",
+		"pki/front-proxy-ca.crt", "pki/front-proxy-client.key", "pki/etcd/ca.crt", "pki/etcd/server.crt", "pki/etcd/peer.key",
+		"pki/etcd/healthcheck-client.crt", "pki/apiserver-etcd-client.crt", "pki/sa.key", "pki/sa.pub",
+		"admin.conf", "controller-manager.conf", "scheduler.conf", "kubelet.conf", "nodes/node-2/kubelet.conf"}
+	for _, name := range want {
+		info, err := os.Stat(filepath.Join(c.Dir, name))
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		secret := strings.HasSuffix(name, ".key") || strings.HasSuffix(name, ".conf")
+		if secret && info.Mode().Perm() != 0o600 {
+			t.Errorf("%s has mode %v, want 0600", name, info.Mode().Perm())
+		}
+	}
+	again, err := Ensure(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(again.Made) != 0 {
+		t.Errorf("a second Ensure made %v", again.Made)
+	}
+	if !again.Cluster.Cert.Equal(set.Cluster.Cert) {
+		t.Error("the certificate authority changed")
+	}
+}
+
+func TestEnsure_ClientsAndServerTrustEachOther(t *testing.T) {
+	c := config(t)
+	set, err := Ensure(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		file, user string
+		groups     []string
+	}{
+		{"admin.conf", "kubernetes-admin", []string{"system:masters"}},
+		{"controller-manager.conf", "system:kube-controller-manager", nil},
+		{"scheduler.conf", "system:kube-scheduler", nil},
+		{"kubelet.conf", "system:node:node-1", []string{"system:nodes"}},
+		{"nodes/node-2/kubelet.conf", "system:node:node-2", []string{"system:nodes"}},
+	} {
+		rest, err := clientcmd.BuildConfigFromFlags("", filepath.Join(c.Dir, test.file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		clientPair, err := tls.X509KeyPair(rest.CertData, rest.KeyData)
+		if err != nil {
+			t.Fatal(err)
+		}
+		serverPair, err := tls.LoadX509KeyPair(set.Path("apiserver.crt"), set.Path("apiserver.key"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		roots := x509.NewCertPool()
+		roots.AddCert(set.Cluster.Cert)
+		near, far := net.Pipe()
+		server := tls.Server(near, &tls.Config{Certificates: []tls.Certificate{serverPair}, ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: roots})
+		client := tls.Client(far, &tls.Config{Certificates: []tls.Certificate{clientPair}, RootCAs: roots, ServerName: "kubernetes.default.svc"})
+		failed := make(chan error, 1)
+		go func() { failed <- client.Handshake() }()
+		if err := server.Handshake(); err != nil {
+			t.Fatalf("%s: server: %v", test.file, err)
+		}
+		if err := <-failed; err != nil {
+			t.Fatalf("%s: client: %v", test.file, err)
+		}
+		subject := server.ConnectionState().PeerCertificates[0].Subject
+		if subject.CommonName != test.user || !slices.Equal(subject.Organization, test.groups) {
+			t.Errorf("%s: got %v, want user %s, groups %v", test.file, subject, test.user, test.groups)
+		}
+		near.Close()
+		far.Close()
+	}
+}
+
+func TestEnsure_RenewsWhatExpiresOrLacksAName(t *testing.T) {
+	c := config(t)
+	now := time.Now()
+	if _, err := ensure(c, now); err != nil {
+		t.Fatal(err)
+	}
+	later, err := ensure(c, now.Add(leafLife-renewBefore+time.Hour))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Contains(later.Made, "pki/apiserver.crt") || !slices.Contains(later.Made, "admin.conf") {
+		t.Errorf("close to expiry only %v were renewed", later.Made)
+	}
+	if slices.Contains(later.Made, "pki/ca.crt") {
+		t.Error("the certificate authority was replaced")
+	}
+	c.ExtraIPs = []net.IP{net.IPv4(10, 1, 2, 3)}
+	more, err := ensure(c, now.Add(leafLife-renewBefore+2*time.Hour))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(more.Made, []string{"pki/apiserver.crt"}) {
+		t.Errorf("a new address remade %v, want only the serving certificate", more.Made)
+	}
+}
+
+func TestEnsure_RefusesDamage(t *testing.T) {
+	for _, file := range []string{"pki/ca.crt", "pki/ca.key", "pki/apiserver.crt", "pki/sa.key", "admin.conf", "pki/etcd/server.key"} {
+		t.Run(file, func(t *testing.T) {
+			c := config(t)
+			if _, err := Ensure(c); err != nil {
+				t.Fatal(err)
+			}
+			path := filepath.Join(c.Dir, file)
+			if err := os.WriteFile(path, []byte("garbage\n"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			_, err := Ensure(c)
+			if !errors.Is(err, ErrDamaged) || !strings.Contains(err.Error(), path) {
+				t.Errorf("got %v, want an ErrDamaged that names %s", err, path)
+			}
+			if data, _ := os.ReadFile(path); string(data) != "garbage\n" {
+				t.Error("the damaged file was overwritten")
+			}
+		})
+	}
+}
+
+func TestMerge_KeepsOtherContexts(t *testing.T) {
+	c := config(t)
+	if _, err := Ensure(c); err != nil {
+		t.Fatal(err)
+	}
+	into := filepath.Join(t.TempDir(), "config")
+	for _, name := range []string{"first", "second"} {
+		if err := Merge(filepath.Join(c.Dir, "admin.conf"), into, name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	merged, err := clientcmd.LoadFromFile(into)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if merged.CurrentContext != "second" || merged.Contexts["first"] == nil || merged.Clusters["second"].Server != c.Server {
+		t.Errorf("got %+v", merged)
+	}
+}
