@@ -1,0 +1,126 @@
+package decode
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	kjson "sigs.k8s.io/json"
+	"sigs.k8s.io/yaml"
+)
+
+// Into decodes body into obj, an empty object of kind gvk, and sets its kind and apiVersion. A body that names no kind
+// or version is taken to be of that kind. The warnings are those of [Warn]: one for each unknown or duplicate field.
+// Errors are Statuses with upstream's texts; obj is then half filled and worth nothing.
+func Into(body []byte, f Format, v Validation, gvk schema.GroupVersionKind, obj runtime.Object) (warnings []string, err error) {
+	var problems []error
+	switch f {
+	case Protobuf:
+		err = fromProtobuf(body, gvk, obj)
+	case YAML:
+		problems, err = fromYAML(body, v, gvk, obj)
+	default:
+		problems, err = fromJSON(body, body, v, gvk, obj)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if len(problems) > 0 && v == Strict {
+		return nil, cannotHandle(gvk, gvk, runtime.NewStrictDecodingError(problems))
+	}
+	obj.GetObjectKind().SetGroupVersionKind(gvk)
+	return Warnings(problems), nil
+}
+
+// fromJSON decodes data; original is what the client sent, for the error texts.
+func fromJSON(data, original []byte, v Validation, gvk schema.GroupVersionKind, obj runtime.Object) (problems []error, err error) {
+	if v == Ignore {
+		err = kjson.UnmarshalCaseSensitivePreserveInts(data, obj)
+	} else {
+		problems, err = kjson.UnmarshalStrict(data, obj)
+	}
+	if err == nil && withDefaults(obj.GetObjectKind().GroupVersionKind(), gvk) == gvk {
+		return problems, nil
+	}
+	return nil, explainJSON(data, original, gvk, err)
+}
+
+func fromYAML(body []byte, v Validation, gvk schema.GroupVersionKind, obj runtime.Object) ([]error, error) {
+	data, err := yaml.YAMLToJSON(body)
+	if err != nil {
+		return nil, unrecognized(gvk, err, body)
+	}
+	var problems []error
+	if v != Ignore {
+		// The conversion drops duplicate keys, so they have to be looked for in the original.
+		if _, err := yaml.YAMLToJSONStrict(body); err != nil {
+			problems = append(problems, err)
+		}
+	}
+	more, err := fromJSON(data, body, v, gvk, obj)
+	return append(problems, more...), err
+}
+
+type unmarshaler interface{ Unmarshal([]byte) error }
+
+func fromProtobuf(body []byte, gvk schema.GroupVersionKind, obj runtime.Object) error {
+	env, err := openEnvelope(body)
+	if err != nil {
+		return unrecognized(gvk, err, body)
+	}
+	actual := schema.FromAPIVersionAndKind(env.apiVersion, env.kind)
+	if actual.Kind == "" {
+		actual.Kind = gvk.Kind
+	}
+	if actual.Version == "" {
+		actual.Group, actual.Version = gvk.Group, gvk.Version
+	}
+	if actual != gvk {
+		return otherKind(actual, gvk)
+	}
+	message, ok := obj.(unmarshaler)
+	if !ok {
+		return cannotHandle(gvk, gvk, fmt.Errorf("object %v does not implement the protobuf marshalling interface and cannot be encoded to a protobuf message", reflect.TypeOf(obj)))
+	}
+	if err := message.Unmarshal(env.raw); err != nil {
+		return cannotHandle(gvk, gvk, err)
+	}
+	return nil
+}
+
+// DeleteOptions decodes the body of a DELETE. Options may come under the version of any group. The error is a
+// BadRequest Status.
+func DeleteOptions(body []byte, f Format) (*metav1.DeleteOptions, error) {
+	options := &metav1.DeleteOptions{}
+	var err error
+	switch f {
+	case Protobuf:
+		var env envelope
+		if env, err = openEnvelope(body); err == nil {
+			options.Kind, options.APIVersion = env.kind, env.apiVersion
+			err = options.Unmarshal(env.raw)
+		}
+	case YAML:
+		var data []byte
+		if data, err = yaml.YAMLToJSON(body); err == nil {
+			err = kjson.UnmarshalCaseSensitivePreserveInts(data, options)
+		}
+	default:
+		if err = kjson.UnmarshalCaseSensitivePreserveInts(body, options); err != nil {
+			if _, metaErr := typeMeta(body); metaErr != nil {
+				err = metaErr
+			}
+		}
+	}
+	if err == nil && options.Kind != "" && options.Kind != "DeleteOptions" {
+		err = errors.New("decoded object cannot be converted to DeleteOptions")
+	}
+	if err != nil {
+		return nil, apierrors.NewBadRequest(err.Error())
+	}
+	return options, nil
+}
