@@ -5,16 +5,17 @@
 // the nodes on the way to the change once and then works on its own copies until it publishes the next Tree. So a
 // batch of changes copies each node at most once, whatever the number of changes below it.
 //
-// It is our own because the libraries we measured (tidwall/btree, google/btree) copy about twice the bytes for each
-// published version: a leaf here is one allocation, has no item in inner nodes that could hold on to a replaced value,
-// and every node knows the number of items below it, which gives ranks (remaining items of a list) in one descent.
+// It is our own rather than tidwall/btree because the writer of a watch cache publishes after every feed batch and keeps many
+// of the published versions: at equal bytes for each (1.3 KB at 50,000 items) it makes 10 allocations instead of 18, the
+// part of a version that stays behind in the window is one leaf of 160 bytes, and every node knows the number of
+// items below it, so a rank (the remaining items of a list) is one descent.
 package tree
 
 import "strings"
 
-// width is the largest number of items in a leaf and of children in an inner node. Copying a path of a tree of 50,000
-// items costs about 1.3 KB at 32; 16 saves a third of that and costs 10 % more memory for the items; 64 doubles it.
-const width = 32
+// width is the largest number of items in a leaf and of children in an inner node. At 32 a published change of a tree of 50,000
+// items copies 1.9 KB instead of 1.3 KB, and scans and lookups are about a tenth faster.
+const width = 16
 
 // minimum is the least number of entries of a node other than the root after a deletion.
 const minimum = width / 4
