@@ -31,6 +31,7 @@ type Kind struct {
 	Categories []string // "all"
 	Namespaced bool
 	Verbs      []string // nil: all of AllVerbs
+	Deprecated string   // text of a Warning header on every request, reads included; "": none
 
 	// Path is the place under the storage prefix, without slashes around it: "pods", "services/specs".
 	Path string

@@ -1,0 +1,29 @@
+// Package all is the list of every kind that the server serves. To serve another kind, add its row here.
+package all
+
+import (
+	"vigil/kinds"
+	"vigil/kinds/apps"
+	"vigil/kinds/coordination"
+	"vigil/kinds/core"
+)
+
+// Table returns a new table of all kinds.
+func Table() *kinds.Table {
+	return kinds.NewTable(
+		core.ConfigMap(),
+		core.Endpoints(),
+		core.Event(),
+		core.Namespace(),
+		core.Node(),
+		core.Pod(),
+		core.Secret(),
+		core.Service(),
+		core.ServiceAccount(),
+
+		apps.Deployment(),
+		apps.ReplicaSet(),
+
+		coordination.Lease(),
+	)
+}
