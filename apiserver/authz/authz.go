@@ -1,0 +1,46 @@
+// Package authz decides what a caller may do. [Authorizer] is the door; [Components] is the policy of a server without
+// RBAC: administrators (group system:masters) and the cluster's own components may do everything, nobody else anything.
+package authz
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"vigil/apiserver/authn"
+)
+
+// Attributes are what a decision is made on. For non-resource requests Resource is empty and Path is set.
+type Attributes struct {
+	User                                  *authn.User
+	Verb                                  string
+	Group, Version, Resource, Subresource string
+	Namespace, Name                       string
+	Path                                  string
+}
+
+// Authorizer decides. allowed false comes with a reason that is shown to the caller, possibly empty; an error means
+// that no decision could be made and is reported as an internal error. It is called for every request from many
+// goroutines and must not keep attr.
+type Authorizer interface {
+	Authorize(ctx context.Context, attr *Attributes) (allowed bool, reason string, err error)
+}
+
+// Components lets in group system:masters and the identities that the cluster's own components have.
+type Components struct{}
+
+var componentNames = []string{"system:kube-controller-manager", "system:kube-scheduler", "system:kube-proxy", "system:apiserver"}
+
+// Authorize implements [Authorizer].
+func (Components) Authorize(_ context.Context, attr *Attributes) (bool, string, error) {
+	u := attr.User
+	switch {
+	case u.InGroup(authn.GroupMasters):
+		return true, "", nil
+	case slices.Contains(componentNames, u.Name):
+		return true, "", nil
+	case strings.HasPrefix(u.Name, "system:node:") && u.InGroup(authn.GroupNodes):
+		return true, "", nil
+	}
+	return false, "", nil
+}

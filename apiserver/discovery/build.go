@@ -1,0 +1,208 @@
+package discovery
+
+import (
+	"crypto/sha256"
+	"encoding/base64"
+	"slices"
+	"strings"
+
+	apidiscovery "k8s.io/api/apidiscovery/v2"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"vigil/kinds"
+)
+
+// Build makes the documents for a set of kinds.
+func Build(rows []*kinds.Kind) (*Documents, error) {
+	groups := collect(rows)
+	d := &Documents{paths: map[string]*document{}}
+
+	core := apidiscovery.APIGroupDiscoveryList{TypeMeta: aggregatedType}
+	rest := apidiscovery.APIGroupDiscoveryList{TypeMeta: aggregatedType}
+	list := metav1.APIGroupList{TypeMeta: metav1.TypeMeta{Kind: "APIGroupList", APIVersion: "v1"}, Groups: []metav1.APIGroup{}}
+	for _, g := range groups {
+		for _, v := range g.versions {
+			if err := d.add(v.path(g.name), resourceList(g.name, v), nil); err != nil {
+				return nil, err
+			}
+		}
+		if g.name == "" {
+			core.Items = append(core.Items, aggregated(g))
+			continue
+		}
+		rest.Items = append(rest.Items, aggregated(g))
+		group := apiGroup(g)
+		list.Groups = append(list.Groups, group)
+		group.TypeMeta = metav1.TypeMeta{Kind: "APIGroup", APIVersion: "v1"}
+		if err := d.add("/apis/"+g.name, &group, nil); err != nil {
+			return nil, err
+		}
+	}
+	versions := &metav1.APIVersions{
+		TypeMeta: metav1.TypeMeta{Kind: "APIVersions"},
+		Versions: []string{"v1"},
+		// No address: clients go on with the one they have.
+		ServerAddressByClientCIDRs: []metav1.ServerAddressByClientCIDR{},
+	}
+	if err := d.add("/api", versions, &core); err != nil {
+		return nil, err
+	}
+	if err := d.add("/apis", &list, &rest); err != nil {
+		return nil, err
+	}
+	return d, nil
+}
+
+var aggregatedType = metav1.TypeMeta{Kind: "APIGroupDiscoveryList", APIVersion: "apidiscovery.k8s.io/v2"}
+
+type group struct {
+	name     string
+	versions []version // preferred first
+}
+
+type version struct {
+	name string
+	rows []*kinds.Kind // by resource name
+}
+
+func (v version) path(group string) string {
+	if group == "" {
+		return "/api/" + v.name
+	}
+	return "/apis/" + group + "/" + v.name
+}
+
+func collect(rows []*kinds.Kind) []group {
+	byGV := map[schema.GroupVersion][]*kinds.Kind{}
+	var gvs []schema.GroupVersion
+	for _, k := range rows {
+		gv := k.GVK.GroupVersion()
+		if byGV[gv] == nil {
+			gvs = append(gvs, gv)
+		}
+		byGV[gv] = append(byGV[gv], k)
+	}
+	slices.SortFunc(gvs, func(a, b schema.GroupVersion) int {
+		if n := compareGroups(a.Group, b.Group); n != 0 {
+			return n
+		}
+		return compareVersions(a.Version, b.Version)
+	})
+	var groups []group
+	for _, gv := range gvs {
+		if len(groups) == 0 || groups[len(groups)-1].name != gv.Group {
+			groups = append(groups, group{name: gv.Group})
+		}
+		g := &groups[len(groups)-1]
+		in := byGV[gv]
+		slices.SortFunc(in, func(a, b *kinds.Kind) int { return strings.Compare(a.Resource, b.Resource) })
+		g.versions = append(g.versions, version{name: gv.Version, rows: in})
+	}
+	return groups
+}
+
+func apiGroup(g group) metav1.APIGroup {
+	out := metav1.APIGroup{Name: g.name}
+	for _, v := range g.versions {
+		out.Versions = append(out.Versions, metav1.GroupVersionForDiscovery{GroupVersion: g.name + "/" + v.name, Version: v.name})
+	}
+	out.PreferredVersion = out.Versions[0]
+	return out
+}
+
+func resourceList(groupName string, v version) *metav1.APIResourceList {
+	gv := schema.GroupVersion{Group: groupName, Version: v.name}
+	out := &metav1.APIResourceList{
+		TypeMeta:     metav1.TypeMeta{Kind: "APIResourceList", APIVersion: "v1"},
+		GroupVersion: gv.String(),
+		APIResources: []metav1.APIResource{},
+	}
+	for _, k := range v.rows {
+		out.APIResources = append(out.APIResources, metav1.APIResource{
+			Name:               k.Resource,
+			SingularName:       k.Singular,
+			Namespaced:         k.Namespaced,
+			Kind:               k.GVK.Kind,
+			Verbs:              Verbs(k),
+			ShortNames:         k.ShortNames,
+			Categories:         k.Categories,
+			StorageVersionHash: storageVersionHash(k.GVK),
+		})
+		subs := slices.Clone(k.Subresources)
+		slices.SortFunc(subs, func(a, b kinds.Subresource) int { return strings.Compare(a.Name, b.Name) })
+		for _, s := range subs {
+			r := metav1.APIResource{Name: k.Resource + "/" + s.Name, Namespaced: k.Namespaced, Kind: k.GVK.Kind, Verbs: s.Verbs}
+			if gvk := bodyKind(k, &s); gvk != k.GVK {
+				r.Kind = gvk.Kind
+				if gvk.GroupVersion() != gv {
+					r.Group, r.Version = gvk.Group, gvk.Version
+				}
+			}
+			out.APIResources = append(out.APIResources, r)
+		}
+	}
+	return out
+}
+
+func aggregated(g group) apidiscovery.APIGroupDiscovery {
+	out := apidiscovery.APIGroupDiscovery{}
+	out.Name = g.name
+	for _, v := range g.versions {
+		av := apidiscovery.APIVersionDiscovery{Version: v.name, Freshness: apidiscovery.DiscoveryFreshnessCurrent}
+		for _, k := range v.rows {
+			r := apidiscovery.APIResourceDiscovery{
+				Resource:         k.Resource,
+				ResponseKind:     ref(k.GVK),
+				Scope:            apidiscovery.ScopeCluster,
+				SingularResource: k.Singular,
+				Verbs:            Verbs(k),
+				ShortNames:       k.ShortNames,
+				Categories:       k.Categories,
+			}
+			if k.Namespaced {
+				r.Scope = apidiscovery.ScopeNamespace
+			}
+			subs := slices.Clone(k.Subresources)
+			slices.SortFunc(subs, func(a, b kinds.Subresource) int { return strings.Compare(a.Name, b.Name) })
+			for _, s := range subs {
+				r.Subresources = append(r.Subresources, apidiscovery.APISubresourceDiscovery{
+					Subresource: s.Name, ResponseKind: ref(bodyKind(k, &s)), Verbs: s.Verbs,
+				})
+			}
+			av.Resources = append(av.Resources, r)
+		}
+		out.Versions = append(out.Versions, av)
+	}
+	return out
+}
+
+// Verbs are the verbs of a kind's main resource, in discovery's order.
+func Verbs(k *kinds.Kind) []string {
+	verbs := k.Verbs
+	if verbs == nil {
+		verbs = kinds.AllVerbs
+	}
+	if k.NoDeleteCollection {
+		verbs = slices.DeleteFunc(slices.Clone(verbs), func(v string) bool { return v == "deletecollection" })
+	}
+	return verbs
+}
+
+func bodyKind(k *kinds.Kind, s *kinds.Subresource) schema.GroupVersionKind {
+	if s.GVK.Empty() {
+		return k.GVK
+	}
+	return s.GVK
+}
+
+func ref(gvk schema.GroupVersionKind) *metav1.GroupVersionKind {
+	return &metav1.GroupVersionKind{Group: gvk.Group, Version: gvk.Version, Kind: gvk.Kind}
+}
+
+// storageVersionHash lets storage migration notice that the stored form changed: the first 8 bytes of the SHA-256 of
+// group/version/kind.
+func storageVersionHash(gvk schema.GroupVersionKind) string {
+	sum := sha256.Sum256([]byte(gvk.Group + "/" + gvk.Version + "/" + gvk.Kind))
+	return base64.StdEncoding.EncodeToString(sum[:8])
+}

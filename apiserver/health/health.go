@@ -1,0 +1,120 @@
+// Package health answers /healthz, /livez and /readyz in upstream's text forms, each with its checks
+// (/readyz/etcd asks for one). Details of a failure are for the log and for single checks; the lists, which anybody may
+// read, say only which check failed.
+package health
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+)
+
+// Check is one named condition. Func must be quick; nil means that all is well.
+type Check struct {
+	Name string
+	Func func(ctx context.Context) error
+}
+
+// Endpoint is one of the three health endpoints.
+type Endpoint struct {
+	name string // "healthz", "livez", "readyz"
+	log  *slog.Logger
+
+	mu     sync.Mutex
+	checks []Check
+}
+
+// New returns an endpoint with its checks in the order in which they are shown.
+func New(name string, log *slog.Logger, checks ...Check) *Endpoint {
+	return &Endpoint{name: name, log: log, checks: checks}
+}
+
+// Add adds a check. It may be called while the endpoint serves.
+func (e *Endpoint) Add(c Check) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.checks = append(slices.Clone(e.checks), c)
+}
+
+func (e *Endpoint) all() []Check {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.checks
+}
+
+// ServeHTTP serves /NAME and /NAME/CHECK.
+func (e *Endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	single := strings.Trim(strings.TrimPrefix(r.URL.Path, "/"+e.name), "/")
+	if single == "" {
+		e.serveAll(w, r)
+		return
+	}
+	for _, c := range e.all() {
+		if c.Name == single {
+			if err := c.Func(r.Context()); err != nil {
+				http.Error(w, "internal server error: "+err.Error(), http.StatusInternalServerError)
+				return
+			}
+			text(w, "ok")
+			return
+		}
+	}
+	http.NotFound(w, r)
+}
+
+func (e *Endpoint) serveAll(w http.ResponseWriter, r *http.Request) {
+	query := r.URL.Query()
+	excluded := map[string]bool{}
+	for _, list := range query["exclude"] {
+		for name := range strings.SplitSeq(list, ",") {
+			if name != "" {
+				excluded[name] = true
+			}
+		}
+	}
+	var out bytes.Buffer
+	failed := false
+	for _, c := range e.all() {
+		if excluded[c.Name] {
+			delete(excluded, c.Name)
+			fmt.Fprintf(&out, "[+]%s excluded: ok\n", c.Name)
+			continue
+		}
+		if err := c.Func(r.Context()); err != nil {
+			failed = true
+			fmt.Fprintf(&out, "[-]%s failed: reason withheld\n", c.Name)
+			e.log.Warn("health check failed", "endpoint", e.name, "check", c.Name, "err", err)
+			continue
+		}
+		fmt.Fprintf(&out, "[+]%s ok\n", c.Name)
+	}
+	if len(excluded) > 0 {
+		var names []string
+		for name := range excluded {
+			names = append(names, fmt.Sprintf("%q", name))
+		}
+		slices.Sort(names)
+		fmt.Fprintf(&out, "warn: some health checks cannot be excluded: no matches for %s\n", strings.Join(names, ", "))
+	}
+	if failed {
+		http.Error(w, out.String()+e.name+" check failed", http.StatusInternalServerError)
+		return
+	}
+	if !query.Has("verbose") {
+		text(w, "ok")
+		return
+	}
+	text(w, out.String()+e.name+" check passed\n")
+}
+
+func text(w http.ResponseWriter, s string) {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	// A failed write means that the client is gone.
+	_, _ = w.Write([]byte(s))
+}

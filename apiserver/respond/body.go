@@ -1,0 +1,137 @@
+package respond
+
+import (
+	"compress/gzip"
+	"compress/zlib"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+)
+
+// CompressAbove is the size in bytes from which a body is worth compressing, as upstream has it.
+const CompressAbove = 128 << 10
+
+// AcceptsEncoding returns the content coding the client accepts and we have: "gzip", "deflate" or "". A coding with
+// quality 0 is refused.
+func AcceptsEncoding(r *http.Request) string {
+	deflate := false
+	for _, header := range r.Header["Accept-Encoding"] {
+		for part := range strings.SplitSeq(header, ",") {
+			name, params, _ := strings.Cut(part, ";")
+			if refused(params) {
+				continue
+			}
+			switch strings.TrimSpace(name) {
+			case "gzip":
+				return "gzip"
+			case "deflate":
+				deflate = true
+			}
+		}
+	}
+	if deflate {
+		return "deflate"
+	}
+	return ""
+}
+
+func refused(params string) bool {
+	name, value, _ := strings.Cut(strings.TrimSpace(params), "=")
+	if name != "q" {
+		return false
+	}
+	q, err := strconv.ParseFloat(value, 64)
+	return err == nil && q == 0
+}
+
+// Body is the body of a response whose length is not known before it is written. Without compression everything goes
+// straight through. With it the first CompressAbove bytes are held back, and a body that stays below is sent plainly.
+type Body struct {
+	w    http.ResponseWriter
+	code int
+
+	coding string // "", or the coding that is used once the body proves large
+	held   []byte
+	packer io.WriteCloser // set once compressing
+	sent   bool           // the header has been written
+}
+
+// NewBody starts a body; the header's other fields must be set already.
+func NewBody(w http.ResponseWriter, r *http.Request, code int) *Body {
+	return &Body{w: w, code: code, coding: AcceptsEncoding(r)}
+}
+
+// Write adds to the body.
+func (b *Body) Write(p []byte) (int, error) {
+	switch {
+	case b.packer != nil:
+		return b.packer.Write(p)
+	case b.coding == "":
+		b.start()
+		return b.w.Write(p)
+	case len(b.held)+len(p) <= CompressAbove:
+		b.held = append(b.held, p...)
+		return len(p), nil
+	}
+	h := b.w.Header()
+	h.Set("Content-Encoding", b.coding)
+	h.Add("Vary", "Accept-Encoding")
+	b.start()
+	b.packer = newPacker(b.w, b.coding)
+	if _, err := b.packer.Write(b.held); err != nil {
+		return 0, err
+	}
+	b.held = nil
+	return b.packer.Write(p)
+}
+
+func (b *Body) start() {
+	if !b.sent {
+		b.sent = true
+		b.w.WriteHeader(b.code)
+	}
+}
+
+// Close ends the body. It must be called once, also after a failed Write.
+func (b *Body) Close() error {
+	if b.packer != nil {
+		err := b.packer.Close()
+		releasePacker(b.packer)
+		b.packer = nil
+		return err
+	}
+	if !b.sent && b.coding != "" {
+		b.w.Header().Set("Content-Length", strconv.Itoa(len(b.held)))
+	}
+	b.start()
+	_, err := b.w.Write(b.held)
+	return err
+}
+
+// A compressor's tables are about 1 MB at level 1; they are kept for the next body.
+var (
+	gzips = sync.Pool{New: func() any { z, _ := gzip.NewWriterLevel(nil, gzip.BestSpeed); return z }}
+	zlibs = sync.Pool{New: func() any { z, _ := zlib.NewWriterLevel(nil, zlib.BestSpeed); return z }}
+)
+
+func newPacker(w io.Writer, coding string) io.WriteCloser {
+	if coding == "deflate" {
+		z := zlibs.Get().(*zlib.Writer)
+		z.Reset(w)
+		return z
+	}
+	z := gzips.Get().(*gzip.Writer)
+	z.Reset(w)
+	return z
+}
+
+func releasePacker(p io.WriteCloser) {
+	switch z := p.(type) {
+	case *gzip.Writer:
+		gzips.Put(z)
+	case *zlib.Writer:
+		zlibs.Put(z)
+	}
+}
