@@ -2,6 +2,7 @@ package object
 
 import (
 	"strings"
+	"sync"
 
 	"k8s.io/apimachinery/pkg/runtime"
 )
@@ -20,6 +21,9 @@ type Type struct {
 	// Fields are the selectable fields beyond metadata.name and metadata.namespace, in the order in which
 	// they are documented.
 	Fields []Field
+
+	once sync.Once // guards made
+	made layout    // by layout, on first use
 }
 
 // Field is one selectable field: its label as clients write it and the places of the value in the encodings.
@@ -28,8 +32,10 @@ type Field struct {
 	Label string
 	// Proto is the path of protobuf field numbers from the kind's own message to a leaf (string, bool or integer).
 	// A repeated leaf (status.podIPs) matches when one of its elements does. An absent leaf reads as Default.
+	// In objects without a Go type the label itself is the path: "spec.nodeName" is nodeName in spec.
 	Proto []int32
-	// Default is the value of an absent leaf: "" for strings, "false" for booleans, "0" for integers.
+	// Default is the value of an absent leaf: "" for strings, "false" for booleans, "0" for integers. It also tells
+	// booleans from integers.
 	Default string
 	// Get computes the value where a path cannot (an alias, a map lookup, two places). Nil when Proto serves.
 	Get func(*Version) string

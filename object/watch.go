@@ -1,0 +1,51 @@
+package object
+
+import (
+	"encoding/binary"
+
+	"vigil/object/internal/wire"
+)
+
+// Field numbers of meta.v1.WatchEvent and runtime.RawExtension.
+const (
+	watchEventType   = 1
+	watchEventObject = 2
+	rawExtensionRaw  = 1
+)
+
+// AppendWatchEventJSON appends one event of a JSON watch stream: {"type":"ADDED","object":...} and a newline. obj is a
+// complete object, as JSON or MetadataJSON return it; typ is ADDED, MODIFIED, DELETED, BOOKMARK or ERROR.
+func AppendWatchEventJSON(dst []byte, typ string, obj []byte) []byte {
+	dst = append(dst, `{"type":"`...)
+	dst = append(dst, typ...)
+	dst = append(dst, `","object":`...)
+	dst = append(dst, obj...)
+	return append(dst, "}\n"...)
+}
+
+// SizeWatchEventJSON is the number of bytes that AppendWatchEventJSON appends for an object of n bytes.
+func SizeWatchEventJSON(typ string, n int) int {
+	return len(`{"type":"","object":}`) + 1 + len(typ) + n
+}
+
+// AppendWatchEventProtobuf appends one event of a protobuf watch stream: four bytes of length, big-endian, and a bare
+// meta.v1.WatchEvent. obj is a complete envelope, as Protobuf or MetadataProtobuf return it.
+func AppendWatchEventProtobuf(dst []byte, typ string, obj []byte) []byte {
+	raw := rawExtensionSize(len(obj))
+	dst = binary.BigEndian.AppendUint32(dst, uint32(watchEventSize(typ, raw)))
+	dst = wire.AppendBytes(dst, watchEventType, typ)
+	dst = wire.AppendTag(dst, watchEventObject, wire.Bytes)
+	dst = wire.AppendUvarint(dst, uint64(raw))
+	return wire.AppendBytes(dst, rawExtensionRaw, obj)
+}
+
+// SizeWatchEventProtobuf is the number of bytes that AppendWatchEventProtobuf appends for an object of n bytes.
+func SizeWatchEventProtobuf(typ string, n int) int {
+	return 4 + watchEventSize(typ, rawExtensionSize(n))
+}
+
+func rawExtensionSize(n int) int { return wire.SizeBytes(n) }
+
+func watchEventSize(typ string, raw int) int {
+	return wire.SizeBytes(len(typ)) + wire.SizeBytes(raw)
+}
