@@ -1,6 +1,9 @@
 package store
 
-import "errors"
+import (
+	"errors"
+	"fmt"
+)
 
 // ErrNotFound says that there is no value at the key.
 var ErrNotFound = errors.New("key not found")
@@ -17,15 +20,18 @@ var ErrCompacted = errors.New("revision compacted")
 // ErrFutureRevision says that the revision asked for has not happened yet.
 var ErrFutureRevision = errors.New("revision in the future")
 
-// ErrTooLarge says that etcd refused the request for its size.
-var ErrTooLarge = errors.New("value too large")
+// ErrTooLarge says that the request is larger than etcd takes (1.5 MiB unless set otherwise). Nothing was written.
+var ErrTooLarge = errors.New("etcd request is too large")
 
 // ErrUnavailable says that etcd cannot answer now (no leader, no quorum, no space, timeout); a retry may help.
 var ErrUnavailable = errors.New("etcd unavailable")
 
+// ErrUncertain is the ErrUnavailable (or the end of the context) of a write that may have happened or not.
+var ErrUncertain = fmt.Errorf("%w: the write may or may not have happened", ErrUnavailable)
+
 // ConflictError carries what the key holds instead of the expected version. Found is false when it is gone.
 type ConflictError struct {
-	Current KV
+	Current KV // Key is always set
 	Found   bool
 }
 

@@ -1,0 +1,92 @@
+package store
+
+import (
+	"context"
+	"log/slog"
+	"runtime"
+	"time"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+)
+
+// zapLogger hands etcd's warnings and errors to log, until closing is closed: what etcd says while it is being closed
+// is no news. What it logs as fatal ends the goroutine instead of the process, after fatal was told. Both may be nil
+// for clients.
+func zapLogger(log *slog.Logger, closing <-chan struct{}, fatal func(fatalEntry)) *zap.Logger {
+	core := &slogCore{log: log.With("component", "etcd"), closing: closing}
+	if fatal == nil {
+		return zap.New(core)
+	}
+	return zap.New(core, zap.WithFatalHook(fatalHook(fatal)), zap.WithPanicHook(fatalHook(fatal)))
+}
+
+// expected are warnings about what is meant to be so.
+var expected = map[string]bool{
+	"Running http and grpc server on single port. This is not recommended for production.": true,
+	"simple token is not cryptographically signed":                                         true,
+	"--max-snapshots is deprecated in v3.6 and will be decommissioned in v3.8":             true,
+}
+
+type slogCore struct {
+	log     *slog.Logger
+	closing <-chan struct{}
+}
+
+func (c *slogCore) Enabled(l zapcore.Level) bool { return l >= zapcore.WarnLevel }
+
+func (c *slogCore) With(fields []zapcore.Field) zapcore.Core {
+	return &slogCore{log: c.log.With(attrs(fields)...), closing: c.closing}
+}
+
+func (c *slogCore) Check(e zapcore.Entry, ce *zapcore.CheckedEntry) *zapcore.CheckedEntry {
+	if c.Enabled(e.Level) && !expected[e.Message] {
+		return ce.AddCore(e, c)
+	}
+	return ce
+}
+
+func (c *slogCore) Write(e zapcore.Entry, fields []zapcore.Field) error {
+	select {
+	case <-c.closing:
+		return nil
+	default:
+	}
+	level := slog.LevelError
+	if e.Level == zapcore.WarnLevel {
+		level = slog.LevelWarn
+	}
+	c.log.Log(context.Background(), level, e.Message, attrs(fields)...)
+	return nil
+}
+
+func (c *slogCore) Sync() error { return nil }
+
+func attrs(fields []zapcore.Field) []any {
+	m := zapcore.NewMapObjectEncoder()
+	out := make([]any, 0, len(fields))
+	for _, f := range fields {
+		f.AddTo(m)
+		if v, ok := m.Fields[f.Key]; ok {
+			if d, isDuration := v.(time.Duration); isDuration {
+				v = d.String()
+			}
+			out = append(out, slog.Any(f.Key, v))
+		}
+	}
+	return out
+}
+
+type fatalHook func(fatalEntry)
+
+// OnWrite tells of the entry and ends the goroutine, deferred calls included.
+func (h fatalHook) OnWrite(ce *zapcore.CheckedEntry, fields []zapcore.Field) {
+	entry := fatalEntry{message: ce.Message}
+	for _, f := range fields {
+		if err, ok := f.Interface.(error); ok && f.Type == zapcore.ErrorType {
+			entry.err = err
+		}
+	}
+	h(entry)
+	runtime.Goexit()
+}
