@@ -83,6 +83,11 @@ type Kind struct {
 	RowConditions func(obj Object) []metav1.TableRowCondition
 
 	Subresources []Subresource
+
+	// PatchAction recognizes a PATCH of the main resource that really asks for an action (one that sets the node of a
+	// pod asks to bind it). It takes what asks for it back out of obj and returns the subresource and the body that
+	// might have been posted there instead; "" when the patch asks for none.
+	PatchAction func(obj, old Object) (subresource string, body runtime.Object)
 }
 
 // AllVerbs are the verbs of an ordinary resource, in discovery's order.

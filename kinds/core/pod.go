@@ -83,6 +83,7 @@ func Pod() *kinds.Kind {
 				Prepare: preparePodStatus, Validate: validatePodStatusUpdate,
 			},
 		},
+		PatchAction: patchedBinding,
 	}
 }
 

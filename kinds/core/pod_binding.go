@@ -37,6 +37,20 @@ func bindPod(obj kinds.Object, body runtime.Object) error {
 	return nil
 }
 
+// patchedBinding recognizes a patch that gives a pod without a node one: that is a binding.
+func patchedBinding(obj, old kinds.Object) (string, runtime.Object) {
+	pod := obj.(*corev1.Pod)
+	node := pod.Spec.NodeName
+	if node == "" || old.(*corev1.Pod).Spec.NodeName != "" {
+		return "", nil
+	}
+	pod.Spec.NodeName = ""
+	return "binding", &corev1.Binding{
+		ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name},
+		Target:     corev1.ObjectReference{Kind: "Node", Name: node},
+	}
+}
+
 func validateBinding(binding *corev1.Binding) field.ErrorList {
 	var errs field.ErrorList
 	target := field.NewPath("target")

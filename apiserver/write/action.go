@@ -1,0 +1,94 @@
+package write
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"vigil/object"
+)
+
+// act does what is POSTed to a subresource, and answers with a Status (201).
+func (o *op) act(ctx context.Context) (*Result, error) {
+	if o.sub.Action == nil {
+		return nil, apierrors.NewMethodNotSupported(o.gr(), o.verb)
+	}
+	body, err := o.decodeBody()
+	if err != nil {
+		return nil, err
+	}
+	if meta, ok := body.(metav1.Object); ok {
+		if err := o.matchAction(meta); err != nil {
+			return nil, err
+		}
+		if err := o.namespaces.checkCreate(ctx, o, meta); err != nil {
+			return nil, err
+		}
+	}
+	_, resourceVersion := precondition(body)
+	_, _, err = o.run(ctx, o.key(), seenRevision(resourceVersion), func(cur *object.Version) (attempt, error) {
+		if cur == nil {
+			return attempt{}, apierrors.NewNotFound(o.gr(), o.r.Name)
+		}
+		obj, err := o.decodeCurrent(cur)
+		if err != nil {
+			return attempt{}, err
+		}
+		if err := o.sub.Action(obj, body); err != nil {
+			return attempt{}, err
+		}
+		a := attempt{do: put, obj: obj}
+		if a.stored, err = object.EncodeStored(o.k.Type, obj); err != nil {
+			return attempt{}, err
+		}
+		if cur.EqualStored(a.stored) {
+			a.do = keep
+		}
+		return a, nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return o.resultObject(http.StatusCreated, &metav1.Status{
+		TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"},
+		Status:   metav1.StatusSuccess,
+		Code:     http.StatusCreated,
+	}), nil
+}
+
+// matchAction checks that a posted body belongs to the path. Where the path names no object the body does.
+func (o *op) matchAction(body metav1.Object) error {
+	if err := o.matchNamespace(body); err != nil {
+		return err
+	}
+	name := body.GetName()
+	switch {
+	case o.r.Name == "" && name == "":
+		return apierrors.NewBadRequest("name must be provided")
+	case o.r.Name == "":
+		r := *o.r
+		r.Name = name
+		o.r = &r
+	case name != o.r.Name:
+		return apierrors.NewBadRequest(fmt.Sprintf("name in URL does not match name in %s object", o.sub.GVK.Kind))
+	}
+	return nil
+}
+
+// redirect turns a create of a kind that is not stored (bindings) into the action of that kind on the objects that
+// have it (pods).
+func (o *op) redirect() (*op, error) {
+	for _, k := range o.table.All() {
+		for i := range k.Subresources {
+			if sub := &k.Subresources[i]; sub.Action != nil && sub.GVK == o.k.GVK {
+				to := *o
+				to.k, to.sub = k, sub
+				return &to, nil
+			}
+		}
+	}
+	return nil, apierrors.NewMethodNotSupported(o.gr(), o.verb)
+}

@@ -1,0 +1,142 @@
+package write
+
+import (
+	"context"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"vigil/apiserver/authn"
+	"vigil/kinds"
+	"vigil/object"
+	"vigil/store"
+)
+
+// Config says what the writer works with. Table, Store and Cache are needed.
+type Config struct {
+	Table *kinds.Table
+	Store Store
+	// Cache returns the cache of a stored kind.
+	Cache func(*kinds.Kind) Cache
+	// Prefix of all keys, with a slash at the end; "/registry/" when empty.
+	Prefix string
+	// Hooks do what a row of the table cannot. At most one for a resource.
+	Hooks map[schema.GroupResource]Hook
+	// Authorize answers what only turns out during a write: a PUT that creates, a PATCH that binds. The error is a
+	// Forbidden Status. Nil allows everything.
+	Authorize func(ctx context.Context, a Access) error
+	// Now is the clock, time.Now when nil.
+	Now func() time.Time
+}
+
+// Store is what the writer needs of etcd. *store.Store is one.
+type Store interface {
+	Create(ctx context.Context, key string, value []byte, ttl time.Duration) (rev int64, err error)
+	Get(ctx context.Context, key string) (store.KV, error)
+	Update(ctx context.Context, key string, value []byte, ifRev int64, ttl time.Duration) (rev int64, err error)
+	Delete(ctx context.Context, key string, ifRev int64) (rev int64, err error)
+}
+
+// Cache is what the writer needs of a watch cache: the newest version it has. It may lag behind etcd.
+type Cache interface {
+	Get(key string) (v *object.Version, ok bool)
+}
+
+// Access is a question to [Config.Authorize].
+type Access struct {
+	User        *authn.User
+	Verb        string
+	Resource    schema.GroupVersionResource
+	Subresource string
+	Namespace   string
+	Name        string
+}
+
+// Hook is what the writes of one resource do outside of the object. Nil functions do nothing.
+type Hook struct {
+	// Prepare is called before the object is validated and stored, old is nil for a create. It may change obj. Then
+	// exactly one of commit (obj was stored) and rollback (it was not, or the request is a dry run) is called; both may
+	// be nil. When the write has to start again, so does this. Its error is an APIStatus.
+	Prepare func(ctx context.Context, obj, old kinds.Object) (commit, rollback func(), err error)
+	// Deleted is called after obj has been removed.
+	Deleted func(ctx context.Context, obj kinds.Object)
+}
+
+// Request is a write with its body read. Kind is the row of the path's resource, Name is empty for the collection.
+type Request struct {
+	Kind                         *kinds.Kind
+	Namespace, Name, Subresource string
+
+	ContentType string
+	Body        []byte // not kept
+	RawQuery    string
+
+	User      *authn.User
+	UserAgent string
+}
+
+// Result is the answer to a write: exactly one of Version, Object and List is set.
+type Result struct {
+	Code     int // HTTP status
+	Version  *object.Version
+	Object   runtime.Object // what is not stored as such: a Status, a Scale, the outcome of a dry run
+	List     *List
+	Warnings []string // texts of Warning headers, without repetitions
+}
+
+// List is what a deletecollection answers: the objects it set out to delete, as they were.
+type List struct {
+	Items    []*object.Version
+	Metadata object.ListMeta
+}
+
+// Writer does the writes. It is safe for use by many goroutines.
+type Writer struct {
+	table     *kinds.Table
+	store     Store
+	cache     func(*kinds.Kind) Cache
+	prefix    string
+	hooks     map[schema.GroupResource]Hook
+	authorize func(ctx context.Context, a Access) error
+	now       func() time.Time
+
+	namespaces *namespaces
+	statusAt   map[*kinds.Kind]int32 // protobuf field numbers of status, 0 when there is none
+}
+
+// New returns a writer for the kinds of a table.
+func New(c Config) *Writer {
+	w := &Writer{
+		table:     c.Table,
+		store:     c.Store,
+		cache:     c.Cache,
+		prefix:    c.Prefix,
+		hooks:     c.Hooks,
+		authorize: c.Authorize,
+		now:       c.Now,
+		statusAt:  make(map[*kinds.Kind]int32),
+	}
+	if w.prefix == "" {
+		w.prefix = "/registry/"
+	}
+	if w.now == nil {
+		w.now = time.Now
+	}
+	if w.authorize == nil {
+		w.authorize = func(context.Context, Access) error { return nil }
+	}
+	for _, k := range w.table.All() {
+		w.statusAt[k] = statusField(k)
+	}
+	w.namespaces = newNamespaces(w)
+	return w
+}
+
+// key is the place of an object in etcd.
+func (w *Writer) key(k *kinds.Kind, namespace, name string) string {
+	if k.Namespaced {
+		return w.prefix + k.Path + "/" + namespace + "/" + name
+	}
+	return w.prefix + k.Path + "/" + name
+}
