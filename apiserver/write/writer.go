@@ -19,6 +19,8 @@ type Config struct {
 	Store Store
 	// Cache returns the cache of a stored kind.
 	Cache func(*kinds.Kind) Cache
+	// List selects the objects that a list with the request's query shows. Needed for deletecollection only.
+	List func(ctx context.Context, r *Request) (*List, error)
 	// Prefix of all keys, with a slash at the end; "/registry/" when empty.
 	Prefix string
 	// Hooks do what a row of the table cannot. At most one for a resource.
@@ -96,6 +98,7 @@ type Writer struct {
 	table     *kinds.Table
 	store     Store
 	cache     func(*kinds.Kind) Cache
+	list      func(ctx context.Context, r *Request) (*List, error)
 	prefix    string
 	hooks     map[schema.GroupResource]Hook
 	authorize func(ctx context.Context, a Access) error
@@ -111,6 +114,7 @@ func New(c Config) *Writer {
 		table:     c.Table,
 		store:     c.Store,
 		cache:     c.Cache,
+		list:      c.List,
 		prefix:    c.Prefix,
 		hooks:     c.Hooks,
 		authorize: c.Authorize,

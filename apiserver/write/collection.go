@@ -1,0 +1,56 @@
+package write
+
+import (
+	"context"
+	"net/http"
+
+	"golang.org/x/sync/errgroup"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+)
+
+// collectionWorkers is how many objects of a deletecollection are deleted at once: enough to share etcd's commits, few
+// enough to leave room for others.
+const collectionWorkers = 8
+
+// DeleteCollection deletes the objects that a list with the same query would show, each as [Writer.Delete] would (200).
+// It is not atomic: when one cannot be deleted, others may be gone. It answers with the objects that it set out to
+// delete.
+func (w *Writer) DeleteCollection(ctx context.Context, r *Request) (*Result, error) {
+	if r.Kind.NoDeleteCollection {
+		return nil, apierrors.NewMethodNotSupported(r.Kind.GroupResource(), "deletecollection")
+	}
+	o, err := w.begin(r, "deletecollection")
+	if err != nil {
+		return nil, err
+	}
+	opts, err := deleteOptions(r)
+	if err != nil {
+		return nil, err
+	}
+	list, err := w.list(ctx, r)
+	if err != nil {
+		return nil, toStatus(err, o.gr(), "", "list")
+	}
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(collectionWorkers)
+	for _, v := range list.Items {
+		if ctx.Err() != nil {
+			break
+		}
+		g.Go(func() error {
+			each := *o
+			each.verb = "delete"
+			each.opts.dryRun = len(opts.DryRun) > 0
+			each.r = &Request{Kind: r.Kind, Namespace: v.Namespace(), Name: v.Name(), User: r.User, UserAgent: r.UserAgent}
+			_, _, err := each.remove(ctx, opts)
+			if apierrors.IsNotFound(err) {
+				return nil // somebody else was faster
+			}
+			return err
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return nil, err
+	}
+	return &Result{Code: http.StatusOK, List: list, Warnings: o.warn}, nil
+}
