@@ -1,0 +1,131 @@
+package informer
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/client-go/rest"
+)
+
+// Config says how a factory's informers behave. The zero value works.
+type Config struct {
+	// Logger gets what an operator should know: that a list or watch was interrupted. Default: nothing is logged.
+	Logger *slog.Logger
+	// Registerer gets the metrics. Nil: there are none to be seen.
+	Registerer prometheus.Registerer
+	// Compression asks the server for gzip. It saves bytes on the wire and costs CPU time at both ends.
+	Compression bool
+}
+
+// Factory makes informers and runs them. Informers for the same resource and selection are one and the same.
+type Factory struct {
+	client  *client
+	logger  *slog.Logger
+	metrics *metrics
+	timing  timing
+
+	mu        sync.Mutex
+	informers map[identity]*Informer
+	start     func(*Informer) // nil while Run is not running
+	ran       bool
+}
+
+// NewFactory makes a factory for the API server that cfg names. It connects to nothing yet.
+func NewFactory(server *rest.Config, cfg Config) (*Factory, error) {
+	c, err := newClient(server, cfg.Compression)
+	if err != nil {
+		return nil, err
+	}
+	m, err := newMetrics(cfg.Registerer)
+	if err != nil {
+		return nil, fmt.Errorf("informer metrics: %w", err)
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	return &Factory{client: c, logger: cfg.Logger, metrics: m, timing: defaultTiming(), informers: map[identity]*Informer{}}, nil
+}
+
+// Informer returns the informer for a resource, the same one for all who ask. It starts with Run, or at once when Run is
+// running already.
+func (f *Factory) Informer(res Resource) *Informer {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	id := res.identity()
+	if i := f.informers[id]; i != nil {
+		return i
+	}
+	i := newInformer(res)
+	i.metrics = f.metrics.of(res)
+	i.reflector = &reflector{
+		inf: i, client: f.client, metrics: i.metrics, timing: f.timing,
+		logger: f.logger.With("resource", res.String()),
+	}
+	f.informers[id] = i
+	if f.start != nil {
+		f.start(i)
+	}
+	return i
+}
+
+// Run runs all informers until ctx ends, and returns when everything they started has ended. A factory runs once.
+func (f *Factory) Run(ctx context.Context) error {
+	var wg sync.WaitGroup
+	f.mu.Lock()
+	if f.ran {
+		f.mu.Unlock()
+		return errRan
+	}
+	f.ran = true
+	f.start = func(i *Informer) { wg.Go(func() { _ = i.Run(ctx) }) } // it fails with ctx only
+	for _, i := range f.informers {
+		f.start(i)
+	}
+	f.mu.Unlock()
+
+	<-ctx.Done()
+	f.mu.Lock()
+	f.start = nil
+	f.mu.Unlock()
+	wg.Wait()
+	return ctx.Err()
+}
+
+// WaitForSync waits until every informer that was asked for before the call has its first list and every handler has been told
+// of it. It fails when ctx ends first, and says what is missing.
+func (f *Factory) WaitForSync(ctx context.Context) error {
+	f.mu.Lock()
+	informers := make([]*Informer, 0, len(f.informers))
+	for _, i := range f.informers {
+		informers = append(informers, i)
+	}
+	f.mu.Unlock()
+	for _, i := range informers {
+		if err := i.WaitForSync(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// WaitForSync waits until the informer has its first list and the handlers that it has now have been told of it. It fails when
+// ctx ends first.
+func (i *Informer) WaitForSync(ctx context.Context) error {
+	i.mu.Lock()
+	waiting := []<-chan struct{}{i.synced}
+	for r := range i.handlers {
+		waiting = append(waiting, r.synced)
+	}
+	i.mu.Unlock()
+	for _, c := range waiting {
+		select {
+		case <-c:
+		case <-ctx.Done():
+			return fmt.Errorf("waiting for the first list of %s: %w", i.resource, ctx.Err())
+		}
+	}
+	return nil
+}

@@ -1,0 +1,276 @@
+package informer
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+)
+
+// NamespaceIndex is the name of the index that every indexer has: objects by namespace.
+const NamespaceIndex = "namespace"
+
+// IndexFunc returns the values under which an index has an object: it appends them to dst and returns the result. It is
+// called again for the same object when that leaves the index and must then say the same.
+type IndexFunc func(dst []string, o *Object) []string
+
+// Indexer holds the newest version of every object, by key and by index values. All its methods may be called from many
+// goroutines; readers never wait for a handler or the network.
+type Indexer struct {
+	mu      sync.RWMutex
+	objects map[string]*Object
+	indexes map[string]*index
+	scratch []string // for index values
+	size    int64    // bytes of all objects
+}
+
+func newIndexer(indexes map[string]IndexFunc) *Indexer {
+	x := &Indexer{objects: map[string]*Object{}, indexes: map[string]*index{}}
+	for name, fn := range indexes {
+		x.indexes[name] = &index{fn: fn, buckets: map[string]*bucket{}}
+	}
+	return x
+}
+
+// Get returns the object of that name.
+func (x *Indexer) Get(namespace, name string) (*Object, bool) {
+	if namespace == "" {
+		return x.GetByKey(name)
+	}
+	var room [128]byte // makes the key without allocating
+	k := append(append(append(room[:0], namespace...), '/'), name...)
+	x.mu.RLock()
+	o, ok := x.objects[string(k)]
+	x.mu.RUnlock()
+	return o, ok
+}
+
+// GetByKey returns the object of that key ("namespace/name" or "name").
+func (x *Indexer) GetByKey(key string) (*Object, bool) {
+	x.mu.RLock()
+	o, ok := x.objects[key]
+	x.mu.RUnlock()
+	return o, ok
+}
+
+// Len is the number of objects.
+func (x *Indexer) Len() int {
+	x.mu.RLock()
+	defer x.mu.RUnlock()
+	return len(x.objects)
+}
+
+// SizeBytes is the size of all objects' encoded forms.
+func (x *Indexer) SizeBytes() int64 {
+	x.mu.RLock()
+	defer x.mu.RUnlock()
+	return x.size
+}
+
+// List returns the objects of a namespace ("": all), in no order.
+func (x *Indexer) List(namespace string) []*Object {
+	if namespace != "" {
+		out, _ := x.ByIndex(NamespaceIndex, namespace)
+		return out
+	}
+	x.mu.RLock()
+	defer x.mu.RUnlock()
+	out := make([]*Object, 0, len(x.objects))
+	for _, o := range x.objects {
+		out = append(out, o)
+	}
+	return out
+}
+
+// ByIndex returns the objects that an index has under value, in no order. It fails when there is no such index.
+func (x *Indexer) ByIndex(name, value string) ([]*Object, error) {
+	x.mu.RLock()
+	defer x.mu.RUnlock()
+	ix := x.indexes[name]
+	if ix == nil {
+		return nil, fmt.Errorf("no index %q", name)
+	}
+	b := ix.buckets[value]
+	if b == nil {
+		return nil, nil
+	}
+	return b.list(), nil
+}
+
+// IndexValues returns the values that an index has objects under, in no order.
+func (x *Indexer) IndexValues(name string) []string {
+	x.mu.RLock()
+	defer x.mu.RUnlock()
+	ix := x.indexes[name]
+	if ix == nil {
+		return nil
+	}
+	out := make([]string, 0, len(ix.buckets))
+	for v := range ix.buckets {
+		out = append(out, v)
+	}
+	return out
+}
+
+// add makes an index over the objects that are there. An index of the same name is kept as it is.
+func (x *Indexer) add(name string, fn IndexFunc) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.indexes[name] != nil {
+		return
+	}
+	ix := &index{fn: fn, buckets: map[string]*bucket{}}
+	for _, o := range x.objects {
+		x.scratch = ix.put(x.scratch, o)
+	}
+	x.indexes[name] = ix
+}
+
+// find is GetByKey for a key that is not a string yet.
+func (x *Indexer) find(key []byte) *Object {
+	x.mu.RLock()
+	o := x.objects[string(key)]
+	x.mu.RUnlock()
+	return o
+}
+
+// put stores o in the place of old, which is nil for a new key.
+func (x *Indexer) put(old, o *Object) {
+	x.mu.Lock()
+	x.putLocked(old, o)
+	x.mu.Unlock()
+}
+
+func (x *Indexer) putLocked(old, o *Object) {
+	x.objects[o.key] = o
+	x.size += int64(len(o.data))
+	if old != nil {
+		x.size -= int64(len(old.data))
+	}
+	for _, ix := range x.indexes {
+		if old != nil {
+			x.scratch = ix.replace(x.scratch, old, o)
+		} else {
+			x.scratch = ix.put(x.scratch, o)
+		}
+	}
+}
+
+// remove takes old out.
+func (x *Indexer) remove(old *Object) {
+	x.mu.Lock()
+	x.removeLocked(old)
+	x.mu.Unlock()
+}
+
+func (x *Indexer) removeLocked(old *Object) {
+	delete(x.objects, old.key)
+	x.size -= int64(len(old.data))
+	for _, ix := range x.indexes {
+		x.scratch = ix.remove(x.scratch, old)
+	}
+}
+
+// index has objects by the values of one index function.
+type index struct {
+	fn      IndexFunc
+	buckets map[string]*bucket // no bucket is empty
+}
+
+func (ix *index) put(scratch []string, o *Object) []string {
+	scratch = ix.fn(scratch[:0], o)
+	for _, v := range scratch {
+		b := ix.buckets[v]
+		if b == nil {
+			b = &bucket{}
+			ix.buckets[strings.Clone(v)] = b // v may be a part of the object's bytes, which this must not keep alive
+		}
+		b.put(o)
+	}
+	return scratch
+}
+
+func (ix *index) remove(scratch []string, o *Object) []string {
+	scratch = ix.fn(scratch[:0], o)
+	for _, v := range scratch {
+		if b := ix.buckets[v]; b != nil {
+			b.remove(o.key)
+			if b.len() == 0 {
+				delete(ix.buckets, v)
+			}
+		}
+	}
+	return scratch
+}
+
+// replace is remove and put, cheaper when nothing but the object changes.
+func (ix *index) replace(scratch []string, old, o *Object) []string {
+	scratch = ix.fn(scratch[:0], old)
+	n := len(scratch)
+	scratch = ix.fn(scratch, o)
+	before, after := scratch[:n], scratch[n:]
+	if len(before) == 1 && len(after) == 1 && before[0] == after[0] {
+		if b := ix.buckets[after[0]]; b != nil {
+			b.put(o)
+			return scratch
+		}
+	}
+	scratch = ix.remove(scratch, old)
+	return ix.put(scratch, o)
+}
+
+// bucket is a set of objects by key: a slice while it is small, since an index like "by owner" has many small ones.
+type bucket struct {
+	few  []*Object
+	many map[string]*Object // nil while few is enough
+}
+
+const fewObjects = 8
+
+func (b *bucket) len() int { return len(b.few) + len(b.many) }
+
+func (b *bucket) put(o *Object) {
+	if b.many != nil {
+		b.many[o.key] = o
+		return
+	}
+	for i, have := range b.few {
+		if have.key == o.key {
+			b.few[i] = o
+			return
+		}
+	}
+	if len(b.few) < fewObjects {
+		b.few = append(b.few, o)
+		return
+	}
+	b.many = make(map[string]*Object, 2*fewObjects)
+	for _, have := range b.few {
+		b.many[have.key] = have
+	}
+	b.many[o.key] = o
+	b.few = nil
+}
+
+func (b *bucket) remove(key string) {
+	if b.many != nil {
+		delete(b.many, key)
+		return
+	}
+	for i, have := range b.few {
+		if have.key == key {
+			last := len(b.few) - 1
+			b.few[i], b.few[last] = b.few[last], nil
+			b.few = b.few[:last]
+			return
+		}
+	}
+}
+
+func (b *bucket) list() []*Object {
+	out := make([]*Object, 0, b.len())
+	out = append(out, b.few...)
+	for _, o := range b.many {
+		out = append(out, o)
+	}
+	return out
+}

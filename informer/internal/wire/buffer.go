@@ -1,0 +1,75 @@
+package wire
+
+import (
+	"fmt"
+	"io"
+)
+
+const (
+	minBuffer  = 32 << 10 // two TLS records
+	keepBuffer = 1 << 20  // a larger one is dropped once it is empty
+)
+
+// buffer reads ahead from r and hands out runs of bytes without copying them.
+type buffer struct {
+	r   io.Reader
+	b   []byte
+	pos int // b[pos:end] has been read and not yet taken
+	end int
+	err error // of r, once it has failed
+}
+
+// have returns what has been read and not yet taken. It is valid until the next fill.
+func (u *buffer) have() []byte { return u.b[u.pos:u.end] }
+
+// take says that n bytes of have are used up.
+func (u *buffer) take(n int) { u.pos += n }
+
+// fill reads until at least n bytes are there. It fails with io.EOF when the input ended before the first of them, with
+// io.ErrUnexpectedEOF when it ended later, and otherwise as the reader did.
+func (u *buffer) fill(n int) error {
+	if n > MaxObject+64 {
+		return fmt.Errorf("%w: %d bytes", ErrTooLarge, n)
+	}
+	for u.end-u.pos < n {
+		if u.err != nil {
+			if u.err == io.EOF && u.end > u.pos {
+				return io.ErrUnexpectedEOF
+			}
+			return u.err
+		}
+		u.makeRoom(n)
+		m, err := u.r.Read(u.b[u.end:])
+		u.end += m
+		u.err = err
+	}
+	return nil
+}
+
+// makeRoom makes sure that there is room to read into. The buffer at most doubles at a time, so that a length that
+// lies costs no memory.
+func (u *buffer) makeRoom(n int) {
+	if u.pos == u.end {
+		u.pos, u.end = 0, 0
+		if len(u.b) > keepBuffer && n <= minBuffer {
+			u.b = nil
+		}
+	}
+	if len(u.b)-u.pos >= n && u.end < len(u.b) {
+		return
+	}
+	if u.pos > 0 && u.end-u.pos <= len(u.b)/2 {
+		u.end = copy(u.b, u.b[u.pos:u.end])
+		u.pos = 0
+		if u.end < len(u.b) {
+			return
+		}
+	}
+	grown := make([]byte, max(minBuffer, 2*(u.end-u.pos)))
+	u.end = copy(grown, u.b[u.pos:u.end])
+	u.pos = 0
+	u.b = grown
+}
+
+// more reads once more, whatever is there. It returns io.EOF when there is nothing more.
+func (u *buffer) more() error { return u.fill(u.end - u.pos + 1) }

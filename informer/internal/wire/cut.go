@@ -1,0 +1,78 @@
+package wire
+
+import "encoding/binary"
+
+// CutManagedFields returns a copy of an object without metadata.managedFields. It returns false when there are none,
+// or the bytes are malformed.
+func CutManagedFields(e Encoding, b []byte) ([]byte, bool) {
+	if e == JSON {
+		return cutJSON(b)
+	}
+	return cutProto(b)
+}
+
+func cutProto(b []byte) ([]byte, bool) {
+	out, cut := make([]byte, 0, len(b)), false
+	for f := walk(b, Span{0, len(b)}); ; {
+		from := f.pos
+		if !f.next() {
+			return out, cut && !f.failed()
+		}
+		if f.num != objectMetadata || f.typ != wireBytes {
+			out = append(out, b[from:f.pos]...)
+			continue
+		}
+		size, g := 0, walk(b, f.span)
+		for {
+			from := g.pos
+			if !g.next() {
+				break
+			}
+			if g.num == metaManagedFields {
+				cut = true
+			} else {
+				size += g.pos - from
+			}
+		}
+		if g.failed() {
+			return nil, false
+		}
+		out = append(out, objectMetadata<<3|wireBytes)
+		out = binary.AppendUvarint(out, uint64(size))
+		for g = walk(b, f.span); ; {
+			from := g.pos
+			if !g.next() {
+				break
+			}
+			if g.num != metaManagedFields {
+				out = append(out, b[from:g.pos]...)
+			}
+		}
+	}
+}
+
+func cutJSON(b []byte) ([]byte, bool) {
+	top := walkJSON(b, 0)
+	for top.next() {
+		if !top.is("metadata") {
+			continue
+		}
+		in := walkJSON(b, top.value.Start)
+		var before int // end of the member before
+		for in.next() {
+			if !in.is("managedFields") {
+				before = in.value.End
+				continue
+			}
+			start, end := in.key.Start, in.value.End
+			if before > 0 {
+				start = before // with the comma between them
+			} else if i := skipSpace(b, end); i < len(b) && b[i] == ',' {
+				end = i + 1
+			}
+			out := make([]byte, 0, len(b)-(end-start))
+			return append(append(out, b[:start]...), b[end:]...), true
+		}
+	}
+	return nil, false
+}
