@@ -1,0 +1,35 @@
+# Two commands do it all: `make up` runs a cluster, `make test` passes all tests.
+
+GO      ?= go
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+BIN     := $(CURDIR)/bin
+LDFLAGS := -s -w -X vigil/cluster/version.Vigil=$(VERSION)
+
+.PHONY: up build test lint vet staticcheck clean
+
+up: build
+	$(BIN)/vigil up
+
+build:
+	$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN)/vigil ./cmd/vigil
+
+# test/ is a module of its own: its dependencies (controller-runtime ...) stay out of the product.
+test: build
+	$(GO) test -timeout 20m ./...
+	cd test && VIGIL=$(BIN)/vigil $(GO) test -timeout 20m ./...
+
+lint: vet staticcheck
+
+vet:
+	$(GO) vet ./...
+	cd test && $(GO) vet ./...
+
+staticcheck: $(BIN)/staticcheck
+	$(BIN)/staticcheck ./...
+	cd test && $(BIN)/staticcheck ./...
+
+$(BIN)/staticcheck: tools/go.mod tools/go.sum
+	cd tools && $(GO) build -o $@ honnef.co/go/tools/cmd/staticcheck
+
+clean:
+	rm -rf $(BIN)

@@ -1,0 +1,140 @@
+package cluster
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"vigil/pki"
+)
+
+// Ports on which components serve health and metrics, as upstream's.
+const (
+	controllerManagerPort = 10257
+	schedulerPort         = 10259
+)
+
+// componentServer serves /healthz, /livez, /readyz and /metrics of a controller manager or scheduler over TLS. Health
+// is for everybody, metrics for clients with a certificate of ClientCA in group system:masters or system:monitoring.
+type componentServer struct {
+	Bind     string // address to listen on; "" is 127.0.0.1
+	Port     int    // 0 serves nothing
+	CertFile string // serving certificate; when empty one is made that lives as long as the process
+	KeyFile  string
+	ClientCA *x509.CertPool // nil: nobody may read metrics
+	Registry *prometheus.Registry
+	Healthy  func() error // nil: always
+	Logger   *slog.Logger
+}
+
+// Run serves until ctx ends.
+func (s componentServer) Run(ctx context.Context) error {
+	if s.Port == 0 {
+		<-ctx.Done()
+		return nil
+	}
+	if s.Bind == "" {
+		s.Bind = "127.0.0.1"
+	}
+	certificate, err := s.certificate()
+	if err != nil {
+		return err
+	}
+	address := net.JoinHostPort(s.Bind, strconv.Itoa(s.Port))
+	listener, err := net.Listen("tcp", address)
+	if err != nil {
+		return explainListen(address, err)
+	}
+	server := &http.Server{
+		Handler:           s.handler(),
+		ReadHeaderTimeout: 10 * time.Second,
+		IdleTimeout:       90 * time.Second,
+		ErrorLog:          slog.NewLogLogger(s.Logger.Handler(), slog.LevelDebug),
+		TLSConfig: &tls.Config{
+			MinVersion:   tls.VersionTLS12,
+			Certificates: []tls.Certificate{certificate},
+			ClientAuth:   tls.VerifyClientCertIfGiven,
+			ClientCAs:    s.ClientCA,
+		},
+	}
+	stopped := make(chan struct{})
+	go func() {
+		defer close(stopped)
+		<-ctx.Done()
+		server.Close()
+	}()
+	err = server.ServeTLS(listener, "", "")
+	<-stopped
+	if errors.Is(err, http.ErrServerClosed) {
+		return nil
+	}
+	return err
+}
+
+func (s componentServer) handler() http.Handler {
+	mux := http.NewServeMux()
+	health := func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+		if s.Healthy != nil {
+			if err := s.Healthy(); err != nil {
+				http.Error(w, err.Error(), http.StatusInternalServerError)
+				return
+			}
+		}
+		io.WriteString(w, "ok")
+	}
+	mux.HandleFunc("GET /healthz", health)
+	mux.HandleFunc("GET /livez", health)
+	mux.HandleFunc("GET /readyz", health)
+	metrics := promhttp.HandlerFor(s.Registry, promhttp.HandlerOpts{})
+	mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, r *http.Request) {
+		if len(r.TLS.VerifiedChains) == 0 {
+			http.Error(w, "Unauthorized", http.StatusUnauthorized)
+			return
+		}
+		groups := r.TLS.VerifiedChains[0][0].Subject.Organization
+		if !slices.Contains(groups, "system:masters") && !slices.Contains(groups, "system:monitoring") {
+			http.Error(w, "Forbidden", http.StatusForbidden)
+			return
+		}
+		metrics.ServeHTTP(w, r)
+	})
+	return mux
+}
+
+func (s componentServer) certificate() (tls.Certificate, error) {
+	if s.CertFile != "" {
+		return tls.LoadX509KeyPair(s.CertFile, s.KeyFile)
+	}
+	now := time.Now()
+	ca, err := pki.NewAuthority("vigil-component", now)
+	if err != nil {
+		return tls.Certificate{}, err
+	}
+	pair, err := ca.Issue(pki.Subject{CommonName: "localhost", DNSNames: []string{"localhost"}, IPs: []net.IP{net.IPv4(127, 0, 0, 1)}, Server: true}, now)
+	if err != nil {
+		return tls.Certificate{}, err
+	}
+	return tls.Certificate{Certificate: [][]byte{pair.Cert.Raw, ca.Cert.Raw}, PrivateKey: pair.Key}, nil
+}
+
+// explainListen says in one sentence why an address cannot be listened on.
+func explainListen(address string, err error) error {
+	var op *net.OpError
+	if errors.As(err, &op) {
+		return fmt.Errorf("cannot listen on %s: %w (is another cluster running? choose another port, or stop it)", address, op.Err)
+	}
+	return fmt.Errorf("cannot listen on %s: %w", address, err)
+}

@@ -1,0 +1,173 @@
+package lint
+
+import (
+	"encoding/json"
+	"errors"
+	"go/format"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// floors lists the rooms from the ground up. A room may import rooms of lower floors only, never its own floor's.
+var floors = [][]string{
+	{"object", "store", "pki", "h2"},
+	{"watchcache", "kinds"},
+	{"apiserver", "informer"},
+	{"controllers", "scheduler", "kubelet", "proxy", "dns", "console"},
+	{"cluster"},
+	{"cmd"},
+}
+
+// doors are the rooms and modules that only some may enter, each with the reason.
+var doors = []struct {
+	door    string
+	allowed []string
+	reason  string
+}{
+	{"vigil/store", []string{"vigil/watchcache", "vigil/apiserver", "vigil/cluster"}, "the API server alone talks to etcd"},
+	{"go.etcd.io/etcd", []string{"vigil/store"}, "the API server alone talks to etcd"},
+	{"vigil/watchcache", []string{"vigil/apiserver", "vigil/cluster"}, "everybody else lists and watches through the API"},
+	{"vigil/apiserver", []string{"vigil/cluster"}, "components talk to the API server over mutual TLS, never in memory"},
+	{"k8s.io/apiserver/pkg/server", nil, "the generic server is the peer that bench measures against"},
+	{"k8s.io/apiserver/pkg/storage", nil, "upstream's store and cacher are the peer that bench measures against"},
+	{"k8s.io/client-go/informers", nil, "informers of our own; client-go's are used as clients in test/ and bench/"},
+	{"k8s.io/kubectl", []string{"vigil/cmd"}, "kubectl is a subcommand"},
+}
+
+type pkg struct {
+	ImportPath string
+	Dir        string
+	Doc        string
+	Imports    []string
+	GoFiles    []string
+}
+
+func packages(t *testing.T) []pkg {
+	t.Helper()
+	command := exec.Command("go", "list", "-json=ImportPath,Dir,Doc,Imports,GoFiles", "vigil/...")
+	command.Stderr = os.Stderr
+	output, err := command.Output()
+	if err != nil {
+		t.Fatalf("go list: %v", err)
+	}
+	var list []pkg
+	for decoder := json.NewDecoder(strings.NewReader(string(output))); ; {
+		var p pkg
+		if err := decoder.Decode(&p); errors.Is(err, io.EOF) {
+			break
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		list = append(list, p)
+	}
+	if len(list) < 10 {
+		t.Fatalf("go list found only %d packages", len(list))
+	}
+	return list
+}
+
+// room is the top-level folder of a package of this module, "" for others.
+func room(path string) string {
+	rest, ok := strings.CutPrefix(path, "vigil/")
+	if !ok {
+		return ""
+	}
+	first, _, _ := strings.Cut(rest, "/")
+	return first
+}
+
+func floor(room string) int {
+	return slices.IndexFunc(floors, func(rooms []string) bool { return slices.Contains(rooms, room) })
+}
+
+// A package that exists for tests (storetest, apiservertest ...) may be used by tests of every room and enter every door.
+func isTestHelper(path string) bool { return strings.HasSuffix(path, "test") }
+
+func TestImportsGoDownward(t *testing.T) {
+	for _, p := range packages(t) {
+		from := room(p.ImportPath)
+		if from == "internal" || isTestHelper(p.ImportPath) {
+			continue
+		}
+		if floor(from) < 0 {
+			t.Errorf("%s: room %q stands on no floor; add it to the table", p.ImportPath, from)
+			continue
+		}
+		for _, imported := range p.Imports {
+			to := room(imported)
+			if to == "" || to == from || to == "internal" {
+				continue
+			}
+			if floor(to) >= floor(from) {
+				t.Errorf("%s imports %s, which does not stand below it", p.ImportPath, imported)
+			}
+		}
+	}
+}
+
+func TestDoorsStayClosed(t *testing.T) {
+	within := func(path, prefix string) bool { return path == prefix || strings.HasPrefix(path, prefix+"/") }
+	for _, p := range packages(t) {
+		if isTestHelper(p.ImportPath) {
+			continue
+		}
+		for _, imported := range p.Imports {
+			for _, d := range doors {
+				if !within(imported, d.door) || within(p.ImportPath, d.door) {
+					continue
+				}
+				if !slices.ContainsFunc(d.allowed, func(a string) bool { return within(p.ImportPath, a) }) {
+					t.Errorf("%s imports %s: %s", p.ImportPath, imported, d.reason)
+				}
+			}
+		}
+	}
+}
+
+func TestPackagesAreDocumented(t *testing.T) {
+	for _, p := range packages(t) {
+		if len(p.GoFiles) > 0 && p.Doc == "" {
+			t.Errorf("%s has no package comment", p.ImportPath)
+		}
+	}
+}
+
+func TestFilesAreFormatted(t *testing.T) {
+	root := filepath.Join("..", "..")
+	seen := 0
+	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if entry.IsDir() && (entry.Name() == ".git" || entry.Name() == "bin" || entry.Name() == "node_modules") {
+			return filepath.SkipDir
+		}
+		if entry.IsDir() || !strings.HasSuffix(path, ".go") {
+			return nil
+		}
+		seen++
+		source, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		formatted, err := format.Source(source)
+		if err != nil {
+			t.Errorf("%s: %v", path, err)
+		} else if string(formatted) != string(source) {
+			t.Errorf("%s is not formatted by gofmt", path)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if seen < 20 {
+		t.Errorf("only %d Go files were found", seen)
+	}
+}

@@ -1,0 +1,139 @@
+package test
+
+import (
+	"context"
+	"encoding/json"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+func TestUp_KeepsDataOverRestarts(t *testing.T) {
+	p := startCluster(t)
+	ctx := context.Background()
+	made, err := p.client().CoreV1().ConfigMaps("default").Create(ctx, &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Name: "kept"}, Data: map[string]string{"a": "1"}}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.stop()
+	p.start()
+	got, err := p.client().CoreV1().ConfigMaps("default").Get(ctx, "kept", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got.UID != made.UID || got.ResourceVersion != made.ResourceVersion || got.Data["a"] != "1" {
+		t.Errorf("after the restart: %+v, want %+v", got, made)
+	}
+	p.stop()
+}
+
+func TestUp_SaysWhatIsWrong(t *testing.T) {
+	p := startCluster(t)
+	run := func(args ...string) string {
+		t.Helper()
+		output, err := exec.Command(binary(t), append([]string{"up", "--runtime", "simulated"}, args...)...).CombinedOutput()
+		if err == nil {
+			t.Fatalf("vigil up %v succeeded", args)
+		}
+		text := strings.TrimSpace(string(output))
+		lines := strings.Split(text, "\n")
+		return lines[len(lines)-1]
+	}
+	expect := func(got string, parts ...string) {
+		t.Helper()
+		for _, part := range parts {
+			if !strings.Contains(got, part) {
+				t.Errorf("got %q, which does not say %q", got, part)
+			}
+		}
+	}
+
+	t.Run("data directory in use", func(t *testing.T) {
+		expect(run("--data-dir", p.dataDir, "--secure-port", strconv.Itoa(freePort(t))), p.dataDir, "in use by process "+strconv.Itoa(p.cmd.Process.Pid))
+	})
+	t.Run("port in use", func(t *testing.T) {
+		expect(run("--data-dir", t.TempDir(), "--etcd-port", "0", "--secure-port", strconv.Itoa(p.port)), "127.0.0.1:"+strconv.Itoa(p.port), "address already in use")
+	})
+	t.Run("etcd port in use", func(t *testing.T) {
+		listener, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer listener.Close()
+		port := strconv.Itoa(listener.Addr().(*net.TCPAddr).Port)
+		expect(run("--data-dir", t.TempDir(), "--etcd-port", port, "--secure-port", strconv.Itoa(freePort(t))), port, "address already in use")
+	})
+	t.Run("data directory is a file", func(t *testing.T) {
+		file := filepath.Join(t.TempDir(), "file")
+		if err := os.WriteFile(file, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		expect(run("--data-dir", file), file, "is a file")
+	})
+	t.Run("corrupt certificate", func(t *testing.T) {
+		q := startCluster(t)
+		q.stop()
+		cert := filepath.Join(q.dataDir, "pki", "apiserver.crt")
+		if err := os.WriteFile(cert, []byte("nonsense"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		expect(run("--data-dir", q.dataDir, "--etcd-port", "0", "--secure-port", strconv.Itoa(q.port)), cert, "damaged")
+	})
+	t.Run("no permission", func(t *testing.T) {
+		if os.Geteuid() != 0 {
+			t.Skip("needs root to become somebody else")
+		}
+		dir := filepath.Join(t.TempDir(), "data")
+		if err := os.Mkdir(dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		for parent := filepath.Dir(dir); parent != "/"; parent = filepath.Dir(parent) {
+			os.Chmod(parent, 0o755)
+		}
+		command := exec.Command(binaryFor(t, "nobody"), "up", "--data-dir", dir)
+		command.SysProcAttr = asNobody()
+		command.Dir = "/"
+		output, err := command.CombinedOutput()
+		if err == nil {
+			t.Fatal("vigil up succeeded without permission")
+		}
+		expect(string(output), "no permission", dir)
+	})
+	t.Run("runtime that is not there", func(t *testing.T) {
+		expect(run("--data-dir", t.TempDir(), "--runtime", "rocket"), "rocket", "auto, simulated")
+	})
+}
+
+func TestStatus(t *testing.T) {
+	p := startCluster(t, "--nodes", "2")
+	output, err := exec.Command(binary(t), "status", "-o", "json", "--data-dir", p.dataDir).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var status struct {
+		Ready  bool
+		Server string
+		Nodes  []struct {
+			Name  string
+			Ready bool
+		}
+	}
+	if err := json.Unmarshal(output, &status); err != nil {
+		t.Fatalf("%v in %s", err, output)
+	}
+	if !status.Ready || len(status.Nodes) != 2 || !status.Nodes[0].Ready || !strings.HasSuffix(status.Server, ":"+strconv.Itoa(p.port)) {
+		t.Errorf("got %s", output)
+	}
+	p.stop()
+	if output, err := exec.Command(binary(t), "status", "--data-dir", p.dataDir).CombinedOutput(); err == nil {
+		t.Errorf("status of a stopped cluster succeeded: %s", output)
+	}
+}
