@@ -1,0 +1,217 @@
+package watchcache
+
+import (
+	"log/slog"
+	"sync"
+	"sync/atomic"
+
+	"vigil/object"
+	"vigil/store"
+	"vigil/watchcache/internal/tree"
+)
+
+// Cache holds one resource: its objects, its history within the window, and its watchers.
+//
+// The feed's goroutine is the only writer. Readers take no lock: the newest state is behind an atomic pointer, and
+// cursors follow atomic links. mu is for those who look for a place in the log: a watch that starts or ends, a read at
+// a past revision.
+type Cache struct {
+	server  *Server
+	res     Resource
+	metrics cacheMetrics
+	logger  *slog.Logger
+
+	current atomic.Pointer[state] // nil until loaded
+
+	// Only for the feed's goroutine, under Server.mu.
+	pending []store.Event // of the batch under way; while late, of all batches since Add
+	late    bool          // added to a running server and not loaded yet
+	editor  *stateEditor  // on top of current
+	events  []*event      // scratch
+	waking  []*branch     // with events that their cursors have not been told about
+
+	mu  sync.Mutex // may be taken while Server.mu is held; branch.mu may be taken while it is held
+	log *eventLog  // nil until loaded
+}
+
+// Resource returns what the cache holds.
+func (c *Cache) Resource() Resource { return c.res }
+
+// Get returns the newest known object at a full etcd key. When it reports false, Snapshot().Broken says whether
+// there is one that cannot be read.
+func (c *Cache) Get(key string) (v *object.Version, ok bool) {
+	s := c.current.Load()
+	if s == nil {
+		return nil, false
+	}
+	return s.get(key)
+}
+
+// Len returns the number of objects.
+func (c *Cache) Len() int {
+	s := c.current.Load()
+	if s == nil {
+		return 0
+	}
+	return s.objects.Len()
+}
+
+// Snapshot returns the newest content, at the revision that the feed has reached. Before the cache is loaded it is
+// empty, at revision 0.
+func (c *Cache) Snapshot() *Snapshot {
+	published := c.server.rev.Load() // before the state: all up to it is in the state by then
+	s := c.current.Load()
+	if s == nil {
+		return &Snapshot{cache: c, state: &state{indexes: make([]tree.Tree[*bucket], len(c.res.Indexes))}}
+	}
+	return &Snapshot{cache: c, state: s, rev: max(published, s.rev)}
+}
+
+// SnapshotAt returns the content at exactly revision rev. It fails with ErrExpired when rev has left the window and with
+// ErrAhead when the feed has not reached it.
+func (c *Cache) SnapshotAt(rev int64) (*Snapshot, error) {
+	newest := c.Snapshot()
+	switch {
+	case newest.rev == 0:
+		return nil, ErrNotReady
+	case rev > newest.rev:
+		return nil, &AheadError{Requested: rev, Current: newest.rev}
+	case rev == newest.rev:
+		return newest, nil
+	}
+	if horizon := c.server.horizon.Load(); rev < horizon {
+		return nil, &ExpiredError{Requested: rev, Oldest: horizon}
+	}
+	if rev >= newest.state.rev {
+		return &Snapshot{cache: c, state: newest.state, rev: rev}, nil
+	}
+	c.mu.Lock()
+	if oldest := c.log.oldest; rev < oldest {
+		c.mu.Unlock()
+		return nil, &ExpiredError{Requested: rev, Oldest: oldest}
+	}
+	in := c.log.chunkAt(rev)
+	base := in.state
+	c.mu.Unlock()
+	if memo := in.memo.Load(); memo != nil && memo.rev <= rev {
+		base = memo
+	}
+	s, err := c.replay(in, base, rev)
+	if err != nil {
+		return nil, err
+	}
+	return &Snapshot{cache: c, state: s, rev: rev}, nil
+}
+
+// replay applies the events of a chunk between base and rev, inclusive.
+func (c *Cache) replay(in *chunk, base *state, rev int64) (*state, error) {
+	e := base.edit(c.res.Indexes)
+	for at := in.before.next.Load(); at != nil && (at == outOfWindow || at.ev.rev <= rev); at = at.next.Load() {
+		switch {
+		case at == outOfWindow:
+			return nil, &ExpiredError{Requested: rev, Oldest: c.oldest()}
+		case at.ev.rev <= base.rev:
+		case at.ev.cur != nil:
+			e.set(at.ev.cur)
+		default:
+			e.delete(at.ev.key(), at.ev.rev)
+		}
+	}
+	if e.rev == base.rev {
+		return base, nil
+	}
+	s := e.state()
+	in.memo.Store(s)
+	return s, nil
+}
+
+// oldest is the least revision a watch can start after.
+func (c *Cache) oldest() int64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.log == nil {
+		return 0
+	}
+	return c.log.oldest
+}
+
+// load makes s the content and begins a new window behind it. Cursors of the old window end with ErrExpired.
+func (c *Cache) load(s *state) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.log != nil {
+		c.log.end()
+		c.waking = c.log.takeTouched(c.waking)
+	}
+	t := c.server.tuning
+	c.log = newEventLog(c.server.cfg.Window, c.res.MinEvents, t.chunkEvents, c.res.Indexes, s)
+	c.editor = s.edit(c.res.Indexes)
+	c.current.Store(s)
+	c.metrics.capacity.Set(float64(c.log.bounds.MaxEvents))
+}
+
+// apply takes the pending events of a batch in: first a new state, then the events on their branches.
+func (c *Cache) apply() {
+	base := c.current.Load()
+	c.events = c.events[:0]
+	for i := range c.pending {
+		if c.pending[i].ModRev <= base.rev {
+			continue // part of the load already
+		}
+		if ev := c.change(&c.pending[i]); ev != nil {
+			c.events = append(c.events, ev)
+		}
+	}
+	c.metrics.received.Add(float64(len(c.pending)))
+	clear(c.pending)
+	c.pending = c.pending[:0]
+	next := c.editor.state()
+	now := c.server.tuning.now()
+
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.log.begin(base)
+	c.current.Store(next)
+	for _, ev := range c.events {
+		c.log.append(ev, now)
+	}
+	c.metrics.dispatched.Add(float64(len(c.events)))
+	clear(c.events)
+	c.log.trim(now, next)
+}
+
+// change edits one event of the feed into the state. It returns nil when watchers have nothing to see: the new bytes
+// cannot be read, or an object goes that never could be.
+func (c *Cache) change(e *store.Event) *event {
+	if e.Value == nil {
+		old := c.editor.delete(e.Key, e.ModRev)
+		if old == nil {
+			return nil
+		}
+		return &event{rev: e.ModRev, old: old}
+	}
+	key := e.Key
+	if old, ok := c.editor.objects.Get(key); ok {
+		key = old.Key() // one string for all versions
+	}
+	v, err := object.NewVersion(c.res.Type, key, e.ModRev, e.Value)
+	if err != nil {
+		c.logger.Error("stored object cannot be read", "key", e.Key, "revision", e.ModRev, "err", err)
+		c.metrics.broken.Inc()
+		c.editor.breaks(key, e.ModRev, err)
+		return nil
+	}
+	return &event{rev: e.ModRev, old: c.editor.set(v), cur: v}
+}
+
+// wake tells the cursors that wait on the branches of the last batch. The server calls it after publishing the revision.
+func (c *Cache) wake() {
+	c.mu.Lock()
+	c.waking = c.log.takeTouched(c.waking)
+	c.mu.Unlock()
+	for _, b := range c.waking {
+		b.wake()
+	}
+	clear(c.waking)
+	c.waking = c.waking[:0]
+}
