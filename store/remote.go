@@ -12,6 +12,7 @@ import (
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	"go.etcd.io/etcd/client/pkg/v3/transport"
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
 )
@@ -46,7 +47,7 @@ func dial(cfg Config) (*remote, error) {
 		DialKeepAliveTimeout: keepAliveTimeout,
 		MaxCallSendMsgSize:   maxSendBytes,
 		MaxCallRecvMsgSize:   maxRecvBytes,
-		Logger:               zapLogger(cfg.Logger, nil, nil),
+		Logger:               zap.NewNop(), // it logs each failed request, and returns it too
 		DialOptions: []grpc.DialOption{
 			// A restarted etcd is to be found again soon: never more than 2 s between attempts.
 			grpc.WithConnectParams(grpc.ConnectParams{

@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"runtime"
+	"strings"
 	"time"
 
 	"go.uber.org/zap"
@@ -11,13 +12,9 @@ import (
 )
 
 // zapLogger hands etcd's warnings and errors to log, until closing is closed: what etcd says while it is being closed
-// is no news. What it logs as fatal ends the goroutine instead of the process, after fatal was told. Both may be nil
-// for clients.
+// is no news. What it logs as fatal ends the goroutine instead of the process, after fatal was told.
 func zapLogger(log *slog.Logger, closing <-chan struct{}, fatal func(fatalEntry)) *zap.Logger {
 	core := &slogCore{log: log.With("component", "etcd"), closing: closing}
-	if fatal == nil {
-		return zap.New(core)
-	}
 	return zap.New(core, zap.WithFatalHook(fatalHook(fatal)), zap.WithPanicHook(fatalHook(fatal)))
 }
 
@@ -25,8 +22,14 @@ func zapLogger(log *slog.Logger, closing <-chan struct{}, fatal func(fatalEntry)
 var expected = map[string]bool{
 	"Running http and grpc server on single port. This is not recommended for production.": true,
 	"simple token is not cryptographically signed":                                         true,
-	"--max-snapshots is deprecated in v3.6 and will be decommissioned in v3.8":             true,
+	// A member that leads within milliseconds is asked for its storage version before it has written one. Asked again
+	// every few seconds.
+	"Failed to detect schema version":  true,
+	"failed to update storage version": true,
 }
+
+// cannotCampaign is in what raft says each time campaign comes too early.
+const cannotCampaign = "cannot campaign at term"
 
 type slogCore struct {
 	log     *slog.Logger
@@ -40,7 +43,7 @@ func (c *slogCore) With(fields []zapcore.Field) zapcore.Core {
 }
 
 func (c *slogCore) Check(e zapcore.Entry, ce *zapcore.CheckedEntry) *zapcore.CheckedEntry {
-	if c.Enabled(e.Level) && !expected[e.Message] {
+	if c.Enabled(e.Level) && !expected[e.Message] && !strings.Contains(e.Message, cannotCampaign) {
 		return ce.AddCore(e, c)
 	}
 	return ce

@@ -3,12 +3,14 @@ package storetest
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"path/filepath"
 	"sync"
 	"testing"
 	"time"
 
+	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/server/v3/storage/wal"
 
 	"vigil/store"
@@ -21,7 +23,37 @@ const startTimeout = 30 * time.Second
 // and does not sync to disk.
 func New(t testing.TB) *store.Store {
 	t.Helper()
-	return Open(t, store.Config{Embedded: NewEmbedded(t, store.EmbeddedConfig{})})
+	return NewTarget(t).Store
+}
+
+// NewRemote is New with a store that reaches the etcd over TLS on loopback.
+func NewRemote(t testing.TB) *store.Store {
+	t.Helper()
+	return NewRemoteTarget(t).Store
+}
+
+// Target is a store and the etcd behind it.
+type Target struct {
+	Store  *store.Store
+	Config store.Config // that opened Store
+	Etcd   *store.Embedded
+}
+
+// NewTarget is New that also gives the etcd.
+func NewTarget(t testing.TB) Target {
+	t.Helper()
+	e := NewEmbedded(t, store.EmbeddedConfig{})
+	cfg := store.Config{Embedded: e}
+	return Target{Store: Open(t, cfg), Config: cfg, Etcd: e}
+}
+
+// NewRemoteTarget is NewRemote that also gives the etcd.
+func NewRemoteTarget(t testing.TB) Target {
+	t.Helper()
+	certs := Certs(t)
+	e := NewEmbedded(t, store.EmbeddedConfig{ClientAddr: "127.0.0.1:0", Client: certs})
+	cfg := store.Config{Endpoints: e.Endpoints(), CAFile: certs.CAFile, CertFile: certs.CertFile, KeyFile: certs.KeyFile}
+	return Target{Store: Open(t, cfg), Config: cfg, Etcd: e}
 }
 
 // Open opens a store that is closed at the end of the test.
@@ -67,3 +99,37 @@ func NewEmbedded(t testing.TB, cfg store.EmbeddedConfig) *store.Embedded {
 // smallFiles makes etcd preallocate 1 MiB instead of 64 MiB for each log file: on some file systems that takes the
 // space, or the time, of all of it.
 var smallFiles = sync.OnceFunc(func() { wal.SegmentSizeBytes = 1 << 20 })
+
+// Fill puts n values of size bytes at prefix + "000000" and so on, many in a transaction, and returns the revision.
+// The bytes look random.
+func Fill(t testing.TB, e *store.Embedded, prefix string, n, size int) int64 {
+	t.Helper()
+	const perTxn = 100
+	var rev int64
+	for i := 0; i < n; {
+		var ops []clientv3.Op
+		for bytes := 0; i < n && len(ops) < perTxn && bytes < 1<<20; i++ {
+			ops = append(ops, clientv3.OpPut(fmt.Sprintf("%s%06d", prefix, i), string(Value(i, size))))
+			bytes += size
+		}
+		resp, err := e.Client().Txn(t.Context()).Then(ops...).Commit()
+		if err != nil {
+			t.Fatalf("fill %s: %v", prefix, err)
+		}
+		rev = resp.Header.Revision
+	}
+	return rev
+}
+
+// Value is the i-th value of Fill.
+func Value(i, size int) []byte {
+	v := make([]byte, size)
+	x := uint64(i)*0x9e3779b97f4a7c15 + 1
+	for j := range v {
+		x ^= x << 13
+		x ^= x >> 7
+		x ^= x << 17
+		v[j] = byte(x)
+	}
+	return v
+}
