@@ -31,18 +31,15 @@ func (w *Writer) DeleteCollection(ctx context.Context, r *Request) (*Result, err
 	if err != nil {
 		return nil, toStatus(err, o.gr(), "", "list")
 	}
-	g, ctx := errgroup.WithContext(ctx)
+	g, each := errgroup.WithContext(ctx)
 	g.SetLimit(collectionWorkers)
 	for _, v := range list.Items {
-		if ctx.Err() != nil {
-			break
-		}
 		g.Go(func() error {
-			each := *o
-			each.verb = "delete"
-			each.opts.dryRun = len(opts.DryRun) > 0
-			each.r = &Request{Kind: r.Kind, Namespace: v.Namespace(), Name: v.Name(), User: r.User, UserAgent: r.UserAgent}
-			_, _, err := each.remove(ctx, opts)
+			one := *o
+			one.verb = "delete"
+			one.opts.dryRun = len(opts.DryRun) > 0
+			one.r = &Request{Kind: r.Kind, Namespace: v.Namespace(), Name: v.Name(), User: r.User, UserAgent: r.UserAgent}
+			_, _, err := one.remove(each, opts)
 			if apierrors.IsNotFound(err) {
 				return nil // somebody else was faster
 			}
