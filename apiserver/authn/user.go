@@ -1,6 +1,9 @@
 package authn
 
-import "slices"
+import (
+	"slices"
+	"strings"
+)
 
 // User is a verified identity: what a certificate or token says about who is calling.
 type User struct {
@@ -30,4 +33,18 @@ const (
 // Anonymous returns the user of a request without credentials.
 func Anonymous() *User {
 	return &User{Name: NameAnonymous, Groups: []string{GroupUnauthenticated}}
+}
+
+// Kind names the sort of user for metrics: admin, component, node or user.
+func (u *User) Kind() string {
+	switch {
+	case u.InGroup(GroupMasters):
+		return "admin"
+	case strings.HasPrefix(u.Name, "system:node:"):
+		return "node"
+	case strings.HasPrefix(u.Name, "system:"):
+		return "component"
+	default:
+		return "user"
+	}
 }

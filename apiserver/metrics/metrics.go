@@ -24,18 +24,14 @@ type Metrics struct {
 	watchSizes  *prometheus.HistogramVec
 	watchList   *prometheus.HistogramVec
 	listTime    *prometheus.HistogramVec
-	fanout      *prometheus.CounterVec
 	listTotal   *prometheus.CounterVec
 	returned    *prometheus.CounterVec
-	initEvents  *prometheus.CounterVec
-	terminated  *prometheus.CounterVec
 	dropped     *prometheus.CounterVec
 	aborted     *prometheus.CounterVec
 
 	// ReadInflight and MutatingInflight count requests under way that the limits apply to.
 	ReadInflight, MutatingInflight prometheus.Gauge
-	// Identities counts requests by the kind of caller.
-	identities *prometheus.CounterVec
+	identities                     *prometheus.CounterVec
 }
 
 // New makes the metrics and registers them.
@@ -65,16 +61,10 @@ func New(reg prometheus.Registerer) *Metrics {
 		listTime: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "apiserver_watch_cache_list_duration_seconds",
 			Help: "Time to answer a list from the watch cache, writing included.", Buckets: durations},
 			resource),
-		fanout: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "apiserver_watch_fanout_total",
-			Help: "Deliveries of events to watchers: one event that reaches three watchers counts three."}, resource),
 		listTotal: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "apiserver_cache_list_total",
 			Help: "Lists answered from the watch cache."}, resource),
 		returned: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "apiserver_cache_list_returned_objects_total",
 			Help: "Objects in lists answered from the watch cache."}, resource),
-		initEvents: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "apiserver_init_events_total",
-			Help: "Initial events sent in watches."}, resource),
-		terminated: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "apiserver_terminated_watchers_total",
-			Help: "Watches ended because the client was too slow: its place left the window of kept events."}, resource),
 		dropped: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "apiserver_dropped_requests_total",
 			Help: "Requests refused with 429 because too many were under way."}, []string{"request_kind"}),
 		aborted: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "apiserver_request_aborts_total",
@@ -87,7 +77,7 @@ func New(reg prometheus.Registerer) *Metrics {
 	m.ReadInflight = inflight.WithLabelValues("readOnly")
 	m.MutatingInflight = inflight.WithLabelValues("mutating")
 	reg.MustRegister(m.requests, m.duration, m.sli, m.longRunning, m.watchEvents, m.watchSizes, m.watchList, m.listTime,
-		m.fanout, m.listTotal, m.returned, m.initEvents, m.terminated, m.dropped, m.aborted, m.identities, inflight)
+		m.listTotal, m.returned, m.dropped, m.aborted, m.identities, inflight)
 	return m
 }
 

@@ -52,13 +52,9 @@ type Resource struct {
 	m                                     *Metrics
 	group, version, resource, subresource string
 
-	// Events, EventSizes and Fanout count what watches deliver.
+	// Events and EventSizes are about what watches deliver. What became of watchers the cache counts.
 	Events     prometheus.Counter
 	EventSizes prometheus.Observer
-	Fanout     prometheus.Counter
-	// InitEvents counts initial events, Terminated the watches ended for being slow.
-	InitEvents prometheus.Counter
-	Terminated prometheus.Counter
 	// Lists, Returned and ListTime are about lists from the cache.
 	Lists    prometheus.Counter
 	Returned prometheus.Counter
@@ -83,9 +79,6 @@ func (m *Metrics) Resource(group, version, resource, subresource string) *Resour
 	if resource != "" && subresource == "" {
 		r.Events = m.watchEvents.WithLabelValues(group, version, resource)
 		r.EventSizes = m.watchSizes.WithLabelValues(group, version, resource)
-		r.Fanout = m.fanout.WithLabelValues(group, resource)
-		r.InitEvents = m.initEvents.WithLabelValues(group, resource)
-		r.Terminated = m.terminated.WithLabelValues(group, resource)
 		r.Lists = m.listTotal.WithLabelValues(group, resource)
 		r.Returned = m.returned.WithLabelValues(group, resource)
 		r.ListTime = m.listTime.WithLabelValues(group, resource)

@@ -18,6 +18,8 @@ type Info struct {
 	// Namespace is empty for cluster-scoped resources and for requests across all namespaces. For a namespace
 	// itself it is the namespace's name, as upstream's authorizers expect.
 	Namespace, Name string
+	// InNamespace says that the path is below /namespaces/NAMESPACE/, other than the path of the namespace itself.
+	InNamespace bool
 	// Rest is the path behind the subresource, with its leading slash: what pods/x/proxy/... is asked for.
 	Rest string
 	// Legacy says that the path has the old form /api/v1/watch/...
@@ -82,7 +84,7 @@ func ParsePath(method, path string) (Info, error) {
 		ns, below := cut(after)
 		info.Namespace = ns
 		if sub, _ := cut(below); sub != "" && sub != "status" && sub != "finalize" {
-			rest = below
+			rest, info.InNamespace = below, true
 		}
 	}
 

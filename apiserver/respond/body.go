@@ -94,6 +94,9 @@ func (b *Body) start() {
 	}
 }
 
+// Started says that the status has been sent, so that an error can no longer be answered with another one.
+func (b *Body) Started() bool { return b.sent }
+
 // Close ends the body. It must be called once, also after a failed Write.
 func (b *Body) Close() error {
 	if b.packer != nil {

@@ -1,0 +1,52 @@
+package apiserver
+
+import (
+	"context"
+	"crypto/tls"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"vigil/apiserver/authn"
+)
+
+// connection is what the server knows of one client connection. The certificate is verified once, with the first request,
+// and the identity stays with the connection.
+type connection struct {
+	once     sync.Once
+	identity *authn.Identity
+	err      error // why there is no identity
+	requests prometheus.Counter
+}
+
+type connectionKey struct{}
+
+// newConnection is http.Server's ConnContext.
+func newConnection(ctx context.Context) context.Context {
+	return context.WithValue(ctx, connectionKey{}, new(connection))
+}
+
+// caller returns who sent a request. The error says why nobody is known; it is authn.ErrNoCredentials when there was no
+// certificate.
+func (s *Server) caller(ctx context.Context, state *tls.ConnectionState) (*connection, error) {
+	c, ok := ctx.Value(connectionKey{}).(*connection)
+	if !ok {
+		c = new(connection)
+	}
+	c.once.Do(func() {
+		c.identity, c.err = s.authn.Authenticate(state)
+		kind := "anonymous"
+		if c.err == nil {
+			kind = c.identity.User.Kind()
+		}
+		c.requests = s.metrics.Identity(kind)
+	})
+	if c.err != nil {
+		return c, c.err
+	}
+	if time.Now().After(c.identity.NotAfter) {
+		return c, errExpired
+	}
+	return c, nil
+}

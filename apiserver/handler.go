@@ -1,0 +1,179 @@
+package apiserver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"runtime/debug"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"vigil/apiserver/authn"
+	"vigil/apiserver/authz"
+	"vigil/apiserver/metrics"
+	"vigil/apiserver/request"
+	"vigil/apiserver/respond"
+)
+
+var errExpired = errors.New("client certificate has expired")
+
+// call is one request on its way.
+type call struct {
+	server *Server
+	rec    recorder
+	req    *http.Request
+	info   request.Info
+	user   *authn.User
+	began  time.Time
+
+	// Set by the route, for the metrics.
+	resource *metrics.Resource
+	verb     metrics.Verb
+}
+
+// noCache is the Cache-Control of everything that does not say otherwise.
+var noCache = []string{"no-cache, private"}
+
+// ServeHTTP is the way of a request.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	c := &call{server: s, req: r, began: time.Now(), resource: s.other, verb: metrics.Other}
+	c.rec.ResponseWriter = w
+	defer c.finish()
+
+	h := w.Header()
+	h["Cache-Control"] = noCache
+	if id := r.Header.Get("Audit-Id"); id != "" {
+		h["Audit-Id"] = []string{id}
+	} else {
+		h["Audit-Id"] = []string{uuid.NewString()}
+	}
+
+	conn, err := s.caller(r.Context(), r.TLS)
+	conn.requests.Inc()
+	switch {
+	case err == nil:
+		c.user = conn.identity.User
+	case errors.Is(err, authn.ErrNoCredentials) && isPublic(r):
+		c.user = authn.Anonymous()
+	default:
+		s.log.Debug("request refused", "err", err, "remote", r.RemoteAddr)
+		respond.Error(&c.rec, r, apierrors.NewUnauthorized("Unauthorized"))
+		return
+	}
+
+	if c.info, err = request.ParsePath(r.Method, r.URL.Path); err != nil {
+		respond.Error(&c.rec, r, apierrors.NewBadRequest(err.Error()))
+		return
+	}
+	if c.info.IsResource() {
+		c.serveResource()
+	} else {
+		c.servePath()
+	}
+}
+
+// isPublic says whether a request may come without a certificate: what probes and version checks need, nothing else
+// (upstream's ClusterRole system:public-info-viewer).
+func isPublic(r *http.Request) bool {
+	if r.Method != http.MethodGet && r.Method != http.MethodHead {
+		return false
+	}
+	switch r.URL.Path {
+	case "/healthz", "/livez", "/readyz", "/version", "/version/":
+		return true
+	}
+	return false
+}
+
+// finish turns a panic into a 500 and counts the request.
+func (c *call) finish() {
+	if p := recover(); p != nil {
+		c.resource.Aborted(c.verb, c.info.Scope())
+		if p != http.ErrAbortHandler { //nolint:errorlint // the sentinel itself is panicked
+			c.server.log.Error("request panicked", "method", c.req.Method, "path", c.req.URL.Path, "panic", p, "stack", string(debug.Stack()))
+			if c.rec.code == 0 {
+				respond.Error(&c.rec, c.req, apierrors.NewInternalError(fmt.Errorf("apiserver panic'd on %s %s", c.req.Method, c.req.URL.Path)))
+				p = nil
+			}
+		}
+		if p != nil {
+			defer panic(http.ErrAbortHandler) // what is on the wire is broken: cut it off
+		}
+	}
+	code := c.rec.code
+	if code == 0 {
+		code = http.StatusOK
+	}
+	dryRun := c.req.URL.RawQuery != "" && strings.Contains(c.req.URL.RawQuery, "dryRun=All")
+	c.resource.Done(c.verb, c.info.Scope(), code, dryRun, time.Since(c.began))
+}
+
+// authorize asks whether the caller may do this; if not it has answered.
+func (c *call) authorize() bool {
+	attr := &authz.Attributes{User: c.user, Verb: c.info.Verb, Path: c.info.Path}
+	if c.info.IsResource() {
+		attr.Group, attr.Version, attr.Resource, attr.Subresource = c.info.Group, c.info.Version, c.info.Resource, c.info.Subresource
+		attr.Namespace, attr.Name = c.info.Namespace, c.info.Name
+	}
+	allowed, reason, err := c.server.authz.Authorize(c.req.Context(), attr)
+	switch {
+	case allowed:
+		return true
+	case err != nil:
+		c.fail(apierrors.NewInternalError(err))
+	default:
+		c.rec.Header().Set("X-Content-Type-Options", "nosniff")
+		c.fail(authz.Forbidden(attr, reason))
+	}
+	return false
+}
+
+// admit takes a place among the requests under way; leave gives it back. If there is none it has answered.
+func (c *call) admit() (leave func(), ok bool) {
+	limit := &c.server.reads
+	mutating := false
+	switch c.req.Method {
+	case http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete:
+		limit, mutating = &c.server.writes, true
+	}
+	if !limit.enter(c.user.InGroup(authn.GroupMasters)) {
+		c.server.metrics.Dropped(mutating)
+		tooMany(&c.rec)
+		return nil, false
+	}
+	return limit.leave, true
+}
+
+// deadline bounds the request by the server's limit or the client's shorter one. The error is a 400.
+func (c *call) deadline() (cancel context.CancelFunc, err error) {
+	limit := c.server.requestTimeout
+	if strings.Contains(c.req.URL.RawQuery, "timeout=") {
+		if v, ok := request.Param(c.req.URL.RawQuery, "timeout"); ok && v != "" {
+			d, err := time.ParseDuration(v)
+			if err != nil {
+				return nil, apierrors.NewBadRequest(fmt.Sprintf("invalid timeout specified in the request URL - %v", err))
+			}
+			if d > 0 {
+				limit = min(limit, d)
+			}
+		}
+	}
+	ctx, cancel := context.WithTimeout(c.req.Context(), limit)
+	c.req = c.req.WithContext(ctx)
+	return cancel, nil
+}
+
+// fail answers with the Status of err. What went wrong because the time was up is said so.
+func (c *call) fail(err error) {
+	if errors.Is(c.req.Context().Err(), context.DeadlineExceeded) || errors.Is(err, context.DeadlineExceeded) {
+		err = apierrors.NewTimeoutError("request did not complete within the allotted timeout", 0)
+	}
+	respond.Error(&c.rec, c.req, err)
+}
+
+// notFound is the answer where there is no route, as upstream's router gives it.
+func (c *call) notFound() { http.Error(&c.rec, "404 page not found", http.StatusNotFound) }

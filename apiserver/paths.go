@@ -1,0 +1,153 @@
+package apiserver
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/http/pprof"
+	"slices"
+	"strings"
+
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"vigil/apiserver/discovery"
+	"vigil/apiserver/health"
+	"vigil/apiserver/metrics"
+	"vigil/apiserver/negotiate"
+	"vigil/apiserver/respond"
+)
+
+// paths answers everything that is not an API resource.
+type paths struct {
+	exact    map[string]http.Handler
+	prefixes map[string]http.Handler // ending in a slash
+	docs     *discovery.Documents
+	index    []byte // the document at /
+}
+
+func newPaths(s *Server) (*paths, error) {
+	p := &paths{exact: map[string]http.Handler{}, prefixes: map[string]http.Handler{}}
+	var err error
+	if p.docs, err = discovery.Build(s.config.Kinds.All()); err != nil {
+		return nil, err
+	}
+
+	checksHealthz, checksLivez, checksReadyz := s.checks()
+	for name, checks := range map[string][]health.Check{"healthz": checksHealthz, "livez": checksLivez, "readyz": checksReadyz} {
+		e := health.New(name, s.log, checks...)
+		p.exact["/"+name] = e
+		p.prefixes["/"+name+"/"] = e
+	}
+
+	version, err := json.MarshalIndent(versionInfo(s.config.Version, s.config.GitCommit), "", "  ")
+	if err != nil {
+		return nil, err
+	}
+	p.exact["/version"] = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		// A failed write means that the client is gone.
+		_ = respond.Bytes(w, r, http.StatusOK, "application/json", version)
+	})
+	p.exact["/metrics"] = promhttp.HandlerFor(s.config.Gatherer, promhttp.HandlerOpts{EnableOpenMetrics: true})
+
+	p.prefixes["/debug/pprof/"] = http.HandlerFunc(pprof.Index)
+	p.exact["/debug/pprof/cmdline"] = http.HandlerFunc(pprof.Cmdline)
+	p.exact["/debug/pprof/profile"] = http.HandlerFunc(pprof.Profile)
+	p.exact["/debug/pprof/symbol"] = http.HandlerFunc(pprof.Symbol)
+	p.exact["/debug/pprof/trace"] = http.HandlerFunc(pprof.Trace)
+	p.exact["/debug/watchcache"] = s.caches
+
+	p.exact["/"] = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { p.serveIndex(w, r, http.StatusOK) })
+	if p.index, err = json.Marshal(map[string][]string{"paths": p.list()}); err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+// list returns all paths in order.
+func (p *paths) list() []string {
+	out := p.docs.Paths()
+	for path := range p.exact {
+		out = append(out, path)
+	}
+	for path := range p.prefixes {
+		if short := strings.TrimSuffix(path, "/"); p.exact[short] == nil {
+			out = append(out, short)
+		}
+	}
+	slices.Sort(out)
+	return slices.DeleteFunc(out, func(path string) bool { return path == "/" })
+}
+
+func (p *paths) serveIndex(w http.ResponseWriter, r *http.Request, code int) {
+	if err := respond.JSON(w, r, code, negotiate.Result{Pretty: true}, p.index); err != nil {
+		respond.Error(w, r, err)
+	}
+}
+
+// find returns who answers for a path, nil if nobody.
+func (p *paths) find(path string) http.Handler {
+	if h := p.exact[path]; h != nil {
+		return h
+	}
+	if p.docs.Has(path) {
+		return p.docs
+	}
+	for i := len(path) - 1; i > 0; i-- {
+		if path[i] == '/' {
+			if h := p.prefixes[path[:i+1]]; h != nil {
+				return h
+			}
+		}
+	}
+	if path != "/" && strings.HasSuffix(path, "/") {
+		return p.exact[strings.TrimSuffix(path, "/")]
+	}
+	return nil
+}
+
+// servePath answers a request for a non-resource path.
+func (c *call) servePath() {
+	c.verb = methodVerb(c.req.Method)
+	if !longRunning(c.info.Path) {
+		leave, ok := c.admit()
+		if !ok {
+			return
+		}
+		defer leave()
+	}
+	if c.user.Name != "system:anonymous" && !c.authorize() {
+		return
+	}
+	p := c.server.paths
+	h := p.find(c.info.Path)
+	switch {
+	case h == nil && (strings.HasPrefix(c.info.Path, "/api/") || strings.HasPrefix(c.info.Path, "/apis/")):
+		c.notFound()
+	case h == nil:
+		p.serveIndex(&c.rec, c.req, http.StatusNotFound)
+	case c.req.Method != http.MethodGet && c.req.Method != http.MethodHead && !strings.HasPrefix(c.info.Path, "/debug/pprof/"):
+		http.Error(&c.rec, "405: Method Not Allowed", http.StatusMethodNotAllowed)
+	default:
+		h.ServeHTTP(&c.rec, c.req)
+	}
+}
+
+// longRunning says whether a path may take as long as it is asked to.
+func longRunning(path string) bool {
+	return path == "/debug/pprof/profile" || path == "/debug/pprof/trace"
+}
+
+func methodVerb(method string) metrics.Verb {
+	switch method {
+	case http.MethodGet, http.MethodHead:
+		return metrics.Get
+	case http.MethodPost:
+		return metrics.Post
+	case http.MethodPut:
+		return metrics.Put
+	case http.MethodPatch:
+		return metrics.Patch
+	case http.MethodDelete:
+		return metrics.Delete
+	}
+	return metrics.Other
+}

@@ -1,0 +1,101 @@
+package read
+
+import (
+	"net/http"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"vigil/apiserver/negotiate"
+	"vigil/apiserver/request"
+	"vigil/object"
+)
+
+// Find returns the object that a GET names, as fresh as its resourceVersion parameter asks. The error is a Status.
+func Find(req *http.Request, res *Resource, info *request.Info) (*object.Version, error) {
+	var opts request.ListOptions
+	if req.URL.RawQuery != "" {
+		opts.ResourceVersion, _ = request.Param(req.URL.RawQuery, "resourceVersion")
+	}
+	f, _, err := freshness(&opts)
+	if err != nil {
+		return nil, err
+	}
+	snapshot, err := res.Cache.Read(req.Context(), f)
+	if err != nil {
+		return nil, wireError(err, listTooOld)
+	}
+	key := res.key(info.Namespace, info.Name)
+	v, ok := snapshot.Get(key)
+	if !ok {
+		if err := snapshot.Broken(key); err != nil {
+			return nil, wireError(err, listTooOld)
+		}
+		return nil, apierrors.NewNotFound(res.Kind.GroupResource(), info.Name)
+	}
+	return v, nil
+}
+
+// Get answers a GET of one object.
+func Get(w http.ResponseWriter, req *http.Request, res *Resource, info *request.Info) error {
+	form, err := Accept(req, Endpoint(res.Kind))
+	if err != nil {
+		return err
+	}
+	v, err := Find(req, res, info)
+	if err != nil {
+		return err
+	}
+	return WriteObject(w, req, http.StatusOK, form, res.Kind, v)
+}
+
+// List answers a GET of a collection.
+func List(w http.ResponseWriter, req *http.Request, res *Resource, info *request.Info, opts *request.ListOptions) error {
+	start := time.Now()
+	form, err := Accept(req, Endpoint(res.Kind))
+	if err != nil {
+		return err
+	}
+	items, meta, err := selectObjects(req, res, info, opts)
+	if err != nil {
+		return err
+	}
+	if form.View == negotiate.Metadata {
+		items = nil // refused below; no need to look at any
+	}
+	if err := WriteList(w, req, http.StatusOK, form, res.Kind, items, meta); err != nil {
+		return err
+	}
+	res.Metrics.Lists.Inc()
+	res.Metrics.Returned.Add(float64(len(items)))
+	res.Metrics.ListTime.Observe(time.Since(start).Seconds())
+	return nil
+}
+
+// selectObjects returns the objects that a list's options select and the list's metadata. The objects are shared: never change
+// one. The error is a Status.
+func selectObjects(req *http.Request, res *Resource, info *request.Info, opts *request.ListOptions) ([]*object.Version, object.ListMeta, error) {
+	if err := opts.Complete(); err != nil {
+		return nil, object.ListMeta{}, err
+	}
+	sel, err := Selection(res.Kind, info, opts)
+	if err != nil {
+		return nil, object.ListMeta{}, err
+	}
+	p, err := plan(req.Context(), res, opts)
+	if err != nil {
+		return nil, object.ListMeta{}, err
+	}
+	found, err := p.snapshot.List(sel, p.from, p.limit)
+	if err != nil {
+		return nil, object.ListMeta{}, wireError(err, listTooOld)
+	}
+	meta := object.ListMeta{ResourceVersion: p.snapshot.Revision()}
+	if found.Next != "" {
+		meta.Continue = token{Revision: p.snapshot.Revision(), Start: found.Next}.encode()
+		if found.Remaining >= 0 {
+			meta.Remaining = &found.Remaining
+		}
+	}
+	return found.Items, meta, nil
+}

@@ -1,0 +1,55 @@
+package read
+
+import (
+	"time"
+
+	"vigil/apiserver/metrics"
+	"vigil/kinds"
+	"vigil/watchcache"
+)
+
+// Resource is one resource that can be read.
+type Resource struct {
+	Kind    *kinds.Kind
+	Cache   *watchcache.Cache
+	Prefix  string // of its keys: "/registry/pods/"
+	Metrics *metrics.Resource
+}
+
+// key is the etcd key of an object.
+func (r *Resource) key(namespace, name string) string {
+	if r.Kind.Namespaced {
+		return r.Prefix + namespace + "/" + name
+	}
+	return r.Prefix + name
+}
+
+// Config says how watches behave.
+type Config struct {
+	// MinRequestTimeout bounds watches without timeoutSeconds: they last a random time between it and twice as long.
+	// Default 30 minutes.
+	MinRequestTimeout time.Duration
+	// BookmarkEvery is the time between two bookmarks of a watch. Default 1 minute.
+	BookmarkEvery time.Duration
+	// Draining is closed when the server is about to stop: watches end then.
+	Draining <-chan struct{}
+}
+
+// Reader answers watches; gets and lists need nothing but the resource. It is safe for use by many goroutines.
+type Reader struct {
+	minTimeout    time.Duration
+	bookmarkEvery time.Duration
+	draining      <-chan struct{}
+}
+
+// New returns a reader.
+func New(c Config) *Reader {
+	r := &Reader{minTimeout: c.MinRequestTimeout, bookmarkEvery: c.BookmarkEvery, draining: c.Draining}
+	if r.minTimeout == 0 {
+		r.minTimeout = 30 * time.Minute
+	}
+	if r.bookmarkEvery == 0 {
+		r.bookmarkEvery = time.Minute
+	}
+	return r
+}

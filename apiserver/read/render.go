@@ -1,0 +1,157 @@
+package read
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/yaml"
+
+	"vigil/apiserver/negotiate"
+	"vigil/apiserver/request"
+	"vigil/apiserver/respond"
+	"vigil/apiserver/table"
+	"vigil/kinds"
+	"vigil/object"
+)
+
+// Endpoint says what forms objects of a kind can be asked for in.
+func Endpoint(k *kinds.Kind) negotiate.Endpoint {
+	return negotiate.Endpoint{Views: true, NoProtobuf: k.Type.New == nil}
+}
+
+// Accept negotiates the form of an answer about objects of a kind; the error is a 406.
+func Accept(r *http.Request, e negotiate.Endpoint) (negotiate.Result, error) {
+	form, ok := negotiate.Accept(r.Header.Get("Accept"), e)
+	if !ok {
+		return form, respond.NotAcceptable(negotiate.NotAcceptable(e))
+	}
+	return form, nil
+}
+
+// WriteObject answers with one object in the negotiated form.
+func WriteObject(w http.ResponseWriter, r *http.Request, code int, form negotiate.Result, k *kinds.Kind, v *object.Version) error {
+	var body []byte
+	var err error
+	switch {
+	case form.View == negotiate.MetadataList:
+		return respond.NotAcceptable(fmt.Sprintf("you requested PartialObjectMetadataList, but the requested object is not a list (*%s.%s)", k.GVK.Version, k.GVK.Kind))
+	case form.View == negotiate.Table:
+		p, err := printer(r, form, k)
+		if err != nil {
+			return err
+		}
+		buf := respond.Buffer()
+		defer respond.Release(buf)
+		if *buf, err = p.AppendHeader(*buf, object.ListMeta{ResourceVersion: v.Revision()}, true); err != nil {
+			return err
+		}
+		if *buf, err = p.AppendRow(*buf, v); err != nil {
+			return err
+		}
+		*buf = table.AppendFooter(*buf)
+		return respond.JSON(w, r, code, form, *buf)
+	case form.View == negotiate.Metadata && form.Format == negotiate.Protobuf:
+		body, err = v.MetadataProtobuf()
+	case form.View == negotiate.Metadata:
+		body, err = v.MetadataJSON()
+	case form.Format == negotiate.Protobuf:
+		body, err = v.Protobuf()
+	default:
+		body, err = v.JSON()
+	}
+	if err != nil {
+		return err
+	}
+	if form.Format == negotiate.Protobuf {
+		return respond.Bytes(w, r, code, form.ContentType(), body)
+	}
+	return respond.JSON(w, r, code, form, body)
+}
+
+// printer makes the printer that a request for a table asks for; the error is a 400.
+func printer(r *http.Request, form negotiate.Result, k *kinds.Kind) (*table.Printer, error) {
+	include, _ := request.Param(r.URL.RawQuery, "includeObject")
+	policy, err := table.ParseInclude(include)
+	if err != nil {
+		return nil, apierrors.NewBadRequest("Unable to convert to Table as requested: " + err.Error())
+	}
+	return table.NewPrinter(k, form.Beta, policy, time.Now()), nil
+}
+
+// WriteList answers with a list in the negotiated form. Except as YAML and indented it streams: memory does not grow with
+// the list.
+func WriteList(w http.ResponseWriter, r *http.Request, code int, form negotiate.Result, k *kinds.Kind, items []*object.Version, meta object.ListMeta) error {
+	if form.View == negotiate.Metadata {
+		return respond.NotAcceptable(fmt.Sprintf("you requested PartialObjectMetadata, but the requested object is a list (*%s.%sList)", k.GVK.Version, k.GVK.Kind))
+	}
+	var body body
+	if form.View == negotiate.Table {
+		p, err := printer(r, form, k)
+		if err != nil {
+			return err
+		}
+		body = &tableBody{printer: p, meta: meta}
+	} else {
+		l := &object.ListWriter{Type: k.Type, MetadataOnly: form.View == negotiate.MetadataList, Meta: meta}
+		if form.Format == negotiate.Protobuf {
+			l.Encoding = object.Protobuf
+		}
+		body = l
+	}
+	if form.Format == negotiate.YAML || (form.Format == negotiate.JSON && (form.Pretty || respond.Pretty(r))) {
+		return writeReformatted(w, r, code, form, body, items)
+	}
+	w.Header()["Content-Type"] = []string{form.ContentType()}
+	b := respond.NewBody(w, r, code)
+	err := body.Write(b, items)
+	if err != nil && !b.Started() {
+		w.Header().Del("Content-Type")
+		return err
+	}
+	if err != nil {
+		// The status is on the wire already. Ending the response now would make a broken list look whole.
+		panic(http.ErrAbortHandler)
+	}
+	if err := b.Close(); err != nil {
+		panic(http.ErrAbortHandler)
+	}
+	return nil
+}
+
+// body writes a list of objects.
+type body interface {
+	Write(w io.Writer, items []*object.Version) error
+}
+
+// writeReformatted writes a list for people: indented JSON or YAML, which needs the whole document.
+func writeReformatted(w http.ResponseWriter, r *http.Request, code int, form negotiate.Result, body body, items []*object.Version) error {
+	var doc bytes.Buffer
+	if err := body.Write(&doc, items); err != nil {
+		return err
+	}
+	if form.Format == negotiate.YAML {
+		y, err := yaml.JSONToYAML(doc.Bytes())
+		if err != nil {
+			return fmt.Errorf("convert list to YAML: %w", err)
+		}
+		return respond.Bytes(w, r, code, form.ContentType(), y)
+	}
+	var indented bytes.Buffer
+	if err := json.Indent(&indented, bytes.TrimSuffix(doc.Bytes(), []byte("\n")), "", "  "); err != nil {
+		return fmt.Errorf("indent list: %w", err)
+	}
+	indented.WriteByte('\n')
+	return respond.Bytes(w, r, code, form.ContentType(), indented.Bytes())
+}
+
+// WriteView answers with an object that is not stored as such: a Scale, a Status, the outcome of a dry run. It has
+// no table; clients that ask for one get the object, which they print themselves.
+func WriteView(w http.ResponseWriter, r *http.Request, code int, form negotiate.Result, obj runtime.Object) error {
+	return respond.Object(w, r, code, form, obj)
+}

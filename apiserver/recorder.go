@@ -1,0 +1,27 @@
+package apiserver
+
+import "net/http"
+
+// recorder notes the status of a response. Handlers reach the connection's other abilities (flush, deadlines, hijack)
+// through http.ResponseController, which unwraps it.
+type recorder struct {
+	http.ResponseWriter
+	code int // 0 until the header has been written
+}
+
+func (r *recorder) WriteHeader(code int) {
+	if r.code == 0 && code >= 200 {
+		r.code = code
+	}
+	r.ResponseWriter.WriteHeader(code)
+}
+
+func (r *recorder) Write(p []byte) (int, error) {
+	if r.code == 0 {
+		r.code = http.StatusOK
+	}
+	return r.ResponseWriter.Write(p)
+}
+
+// Unwrap is what http.ResponseController looks for.
+func (r *recorder) Unwrap() http.ResponseWriter { return r.ResponseWriter }

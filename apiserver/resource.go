@@ -1,0 +1,310 @@
+package apiserver
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"net/http"
+	"slices"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"vigil/apiserver/discovery"
+	"vigil/apiserver/metrics"
+	"vigil/apiserver/read"
+	"vigil/apiserver/request"
+	"vigil/apiserver/respond"
+	"vigil/apiserver/write"
+	"vigil/kinds"
+)
+
+// routeKey finds a route by what the path says.
+type routeKey struct{ group, version, resource string }
+
+// route is one resource that is served.
+type route struct {
+	read.Resource
+	verbs []string
+	subs  map[string]*subroute
+}
+
+// subroute is one subresource.
+type subroute struct {
+	*kinds.Subresource
+	metrics *metrics.Resource
+}
+
+func (s *Server) newRoute(k *kinds.Kind) *route {
+	rt := &route{
+		Resource: read.Resource{
+			Kind:    k,
+			Cache:   s.cacheOf[k],
+			Prefix:  s.prefix + k.Path + "/",
+			Metrics: s.metrics.Resource(k.GVK.Group, k.GVK.Version, k.Resource, ""),
+		},
+		verbs: discovery.Verbs(k),
+		subs:  map[string]*subroute{},
+	}
+	for i := range k.Subresources {
+		sub := &k.Subresources[i]
+		rt.subs[sub.Name] = &subroute{Subresource: sub, metrics: s.metrics.Resource(k.GVK.Group, k.GVK.Version, k.Resource, sub.Name)}
+	}
+	return rt
+}
+
+// serveResource answers a request for an API resource.
+func (c *call) serveResource() {
+	rt := c.server.routes[routeKey{c.info.Group, c.info.Version, c.info.Resource}]
+	var opts request.ListOptions
+	if c.info.Verb == "list" || c.info.Verb == "watch" || c.info.Verb == "deletecollection" {
+		var err error
+		if opts, err = request.ParseList(c.req.URL.RawQuery); err != nil {
+			c.fail(err)
+			return
+		}
+		if c.info.Legacy {
+			opts.Watch = true
+		}
+		c.info.ApplyList(&opts)
+	}
+	if rt != nil {
+		c.resource, c.verb = rt.Metrics, metricVerb(c.info.Verb, c.req)
+		if sub := rt.subs[c.info.Subresource]; sub != nil {
+			c.resource = sub.metrics
+		}
+	}
+	if c.info.Verb == "watch" {
+		if c.authorize() {
+			c.serveWatch(rt, &opts)
+		}
+		return
+	}
+	leave, ok := c.admit()
+	if !ok {
+		return
+	}
+	defer leave()
+	if !c.authorize() {
+		return
+	}
+	if rt == nil || !c.placed(rt.Kind) {
+		c.notFound()
+		return
+	}
+	cancel, err := c.deadline()
+	if err != nil {
+		c.fail(err)
+		return
+	}
+	defer cancel()
+	if c.info.Subresource != "" {
+		err = c.serveSubresource(rt)
+	} else {
+		err = c.serveObject(rt, &opts)
+	}
+	if err != nil {
+		c.fail(err)
+	}
+}
+
+// placed says whether the path has a namespace just where the kind has one.
+func (c *call) placed(k *kinds.Kind) bool {
+	if !k.Namespaced {
+		return !c.info.InNamespace
+	}
+	return c.info.InNamespace || c.info.Name == ""
+}
+
+func (c *call) serveWatch(rt *route, opts *request.ListOptions) {
+	switch {
+	case rt == nil || !c.placedWatch(rt.Kind):
+		c.notFound()
+		return
+	case !slices.Contains(rt.verbs, "watch") || (c.req.Method != http.MethodGet && c.req.Method != http.MethodHead):
+		c.fail(c.notSupported(rt.Kind))
+		return
+	}
+	running := rt.Metrics.Running(metrics.Watch, c.info.Scope())
+	defer running.Dec()
+	if err := c.server.reader.Watch(&c.rec, c.req, &rt.Resource, &c.info, opts); err != nil {
+		c.fail(err)
+	}
+}
+
+// placedWatch is placed for watches, where the name may come from a selector.
+func (c *call) placedWatch(k *kinds.Kind) bool {
+	if !k.Namespaced {
+		return !c.info.InNamespace
+	}
+	return c.info.InNamespace || !c.info.Legacy || c.info.Name == ""
+}
+
+// serveObject answers requests for objects and collections.
+func (c *call) serveObject(rt *route, opts *request.ListOptions) error {
+	verb := c.info.Verb
+	collectionOf := rt.Kind.Namespaced && !c.info.InNamespace // of all namespaces: to be read only
+	switch {
+	case !slices.Contains(rt.verbs, verb),
+		verb == "create" && c.info.Name != "",
+		(verb == "update" || verb == "patch") && c.info.Name == "",
+		collectionOf && verb != "list":
+		return c.notSupported(rt.Kind)
+	}
+	switch verb {
+	case "get":
+		return read.Get(&c.rec, c.req, &rt.Resource, &c.info)
+	case "list":
+		return read.List(&c.rec, c.req, &rt.Resource, &c.info, opts)
+	}
+	return c.serveWrite(rt)
+}
+
+// serveSubresource answers requests for a subresource of one object.
+func (c *call) serveSubresource(rt *route) error {
+	sub := rt.subs[c.info.Subresource]
+	if sub == nil || c.info.Rest != "" && c.info.Rest != "/" {
+		c.notFound()
+		return nil
+	}
+	if !slices.Contains(sub.Verbs, c.info.Verb) {
+		return c.notSupported(rt.Kind)
+	}
+	switch {
+	case c.info.Verb != "get":
+		return c.serveWrite(rt)
+	case sub.View == nil:
+		return read.Get(&c.rec, c.req, &rt.Resource, &c.info)
+	}
+	form, err := read.Accept(c.req, read.Endpoint(rt.Kind))
+	if err != nil {
+		return err
+	}
+	v, err := read.Find(c.req, &rt.Resource, &c.info)
+	if err != nil {
+		return err
+	}
+	obj, err := v.Decode()
+	if err != nil {
+		return err
+	}
+	view, err := sub.View(obj.(kinds.Object))
+	if err != nil {
+		return err
+	}
+	return read.WriteView(&c.rec, c.req, http.StatusOK, form, view)
+}
+
+// serveWrite reads the body, has the writer do the write, and renders what comes out.
+func (c *call) serveWrite(rt *route) error {
+	form, err := read.Accept(c.req, read.Endpoint(rt.Kind))
+	if err != nil {
+		return err
+	}
+	buf := respond.Buffer()
+	defer respond.Release(buf)
+	if err := readBody(c.req, buf); err != nil {
+		return err
+	}
+	req := &write.Request{
+		Kind:        rt.Kind,
+		Namespace:   c.info.Namespace,
+		Name:        c.info.Name,
+		Subresource: c.info.Subresource,
+		ContentType: c.req.Header.Get("Content-Type"),
+		Body:        *buf,
+		RawQuery:    c.req.URL.RawQuery,
+		User:        c.user,
+		UserAgent:   c.req.UserAgent(),
+	}
+	if !rt.Kind.Namespaced {
+		req.Namespace = ""
+	}
+	do := c.server.writer.Create
+	switch c.info.Verb {
+	case "update":
+		do = c.server.writer.Update
+	case "patch":
+		do = c.server.writer.Patch
+	case "delete":
+		do = c.server.writer.Delete
+	case "deletecollection":
+		do = c.server.writer.DeleteCollection
+	}
+	res, err := do(c.req.Context(), req)
+	if err != nil {
+		return err
+	}
+	respond.Warning(&c.rec, res.Warnings)
+	switch {
+	case res.List != nil:
+		return read.WriteList(&c.rec, c.req, res.Code, form, rt.Kind, res.List.Items, res.List.Metadata)
+	case res.Version != nil:
+		return read.WriteObject(&c.rec, c.req, res.Code, form, rt.Kind, res.Version)
+	default:
+		return read.WriteView(&c.rec, c.req, res.Code, form, res.Object)
+	}
+}
+
+// maxBody is the largest body a request may have, in bytes.
+const maxBody = 3 << 20
+
+// readBody reads the body into buf, which grows as needed. The error is a 413 or a 400.
+func readBody(r *http.Request, buf *[]byte) error {
+	if r.Body == nil || r.Body == http.NoBody {
+		return nil
+	}
+	tooLarge := apierrors.NewRequestEntityTooLargeError("limit is 3145728")
+	if r.ContentLength > maxBody {
+		return tooLarge
+	}
+	if n := int(r.ContentLength); n > 0 {
+		// One more byte than expected, so that the end is seen without growing.
+		*buf = slices.Grow(*buf, max(n+bytes.MinRead, 0))
+	}
+	b := bytes.NewBuffer(*buf)
+	n, err := b.ReadFrom(io.LimitReader(r.Body, maxBody+1))
+	*buf = b.Bytes()
+	switch {
+	case n > maxBody:
+		return tooLarge
+	case err != nil && errors.Is(err, io.ErrUnexpectedEOF):
+		return apierrors.NewBadRequest("unexpected end of the request's body")
+	case err != nil:
+		return apierrors.NewBadRequest("read the request's body: " + err.Error())
+	}
+	return nil
+}
+
+func (c *call) notSupported(k *kinds.Kind) error {
+	verb := c.info.Verb
+	if verb == "" {
+		verb = c.req.Method
+	}
+	return apierrors.NewMethodNotSupported(k.GroupResource(), verb)
+}
+
+// metricVerb names a verb as metrics do.
+func metricVerb(verb string, r *http.Request) metrics.Verb {
+	switch verb {
+	case "get":
+		return metrics.Get
+	case "list":
+		return metrics.List
+	case "watch":
+		return metrics.Watch
+	case "create":
+		return metrics.Post
+	case "update":
+		return metrics.Put
+	case "patch":
+		if r.Header.Get("Content-Type") == "application/apply-patch+yaml" {
+			return metrics.Apply
+		}
+		return metrics.Patch
+	case "delete":
+		return metrics.Delete
+	case "deletecollection":
+		return metrics.DeleteCollection
+	}
+	return metrics.Other
+}

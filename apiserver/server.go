@@ -1,0 +1,332 @@
+package apiserver
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"vigil/apiserver/authn"
+	"vigil/apiserver/authz"
+	"vigil/apiserver/health"
+	"vigil/apiserver/metrics"
+	"vigil/apiserver/read"
+	"vigil/apiserver/write"
+	"vigil/kinds"
+	"vigil/store"
+	"vigil/watchcache"
+)
+
+// Server is one API server.
+type Server struct {
+	config         Config
+	log            *slog.Logger
+	store          *store.Store
+	prefix         string // of all keys, with a slash at the end
+	tls            *tls.Config
+	authn          *authn.X509
+	authz          authz.Authorizer
+	caches         *watchcache.Server
+	cacheOf        map[*kinds.Kind]*watchcache.Cache
+	reader         *read.Reader
+	writer         *write.Writer
+	routes         map[routeKey]*route
+	paths          *paths
+	metrics        *metrics.Metrics
+	other          *metrics.Resource // of non-resource paths
+	reads, writes  inflight
+	requestTimeout time.Duration
+
+	draining chan struct{} // closed when watches are to end
+	stopping atomic.Bool   // set before everything else at the end, shown by /readyz
+	serving  chan struct{} // closed when Run listens
+	addr     net.Addr      // set before serving is closed
+	started  []*startState // of the StartHooks
+}
+
+// New prepares a server; nothing runs before Run.
+func New(config Config) (*Server, error) {
+	config, err := config.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{
+		config:         config,
+		log:            config.Logger,
+		store:          config.Store,
+		prefix:         config.Store.Prefix(),
+		authz:          config.Authorizer,
+		metrics:        metrics.New(config.Registerer),
+		requestTimeout: config.RequestTimeout,
+		cacheOf:        map[*kinds.Kind]*watchcache.Cache{},
+		routes:         map[routeKey]*route{},
+		draining:       make(chan struct{}),
+		serving:        make(chan struct{}),
+	}
+	tlsConfig, roots, err := loadTLS(&config)
+	if err != nil {
+		return nil, fmt.Errorf("api server: %w", err)
+	}
+	s.tls, s.authn = tlsConfig, authn.NewX509(roots)
+	s.other = s.metrics.Resource("", "", "", "")
+	s.reads = inflight{limit: int64(config.MaxRequestsInflight), gauge: s.metrics.ReadInflight}
+	s.writes = inflight{limit: int64(config.MaxMutatingRequestsInflight), gauge: s.metrics.MutatingInflight}
+
+	s.caches = watchcache.NewServer(s.store, watchcache.Config{Logger: s.log, Registerer: config.Registerer, Window: config.Window})
+	for _, k := range config.Kinds.All() {
+		s.cacheOf[k] = s.caches.Add(watchcache.Resource{
+			Name:      k.GroupResource().String(),
+			Prefix:    s.prefix + k.Path + "/",
+			Type:      k.Type,
+			Indexes:   k.Indexes,
+			MinEvents: config.WatchCacheSizes[k.GroupResource().String()],
+		})
+	}
+	s.reader = read.New(read.Config{
+		MinRequestTimeout: config.MinRequestTimeout,
+		BookmarkEvery:     config.BookmarkEvery,
+		Draining:          s.draining,
+	})
+	s.writer = write.New(write.Config{
+		Table:     config.Kinds,
+		Store:     s.store,
+		Cache:     func(k *kinds.Kind) write.Cache { return s.cacheOf[k] },
+		Prefix:    s.prefix,
+		Hooks:     config.WriteHooks,
+		Authorize: s.authorizeWrite,
+	})
+	for _, k := range config.Kinds.All() {
+		s.routes[routeKey{k.GVK.Group, k.GVK.Version, k.Resource}] = s.newRoute(k)
+	}
+	if s.paths, err = newPaths(s); err != nil {
+		return nil, fmt.Errorf("api server: %w", err)
+	}
+	return s, nil
+}
+
+// Caches returns the watch caches.
+func (s *Server) Caches() *watchcache.Server { return s.caches }
+
+// Cache returns the watch cache of a kind in the server's table.
+func (s *Server) Cache(k *kinds.Kind) *watchcache.Cache { return s.cacheOf[k] }
+
+// Writer returns the writer, for what the server itself has to write.
+func (s *Server) Writer() *write.Writer { return s.writer }
+
+// WaitServing waits until the server listens and returns its address.
+func (s *Server) WaitServing(ctx context.Context) (net.Addr, error) {
+	select {
+	case <-s.serving:
+		return s.addr, nil
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
+// WaitReady waits until the caches are loaded and all start hooks are done.
+func (s *Server) WaitReady(ctx context.Context) error {
+	if err := s.caches.WaitReady(ctx); err != nil {
+		return err
+	}
+	for _, h := range s.started {
+		select {
+		case <-h.done:
+		case <-ctx.Done():
+			return fmt.Errorf("wait for start hook %s: %w", h.name, context.Cause(ctx))
+		}
+	}
+	return nil
+}
+
+// authorizeWrite answers what only turns out during a write.
+func (s *Server) authorizeWrite(ctx context.Context, a write.Access) error {
+	attr := &authz.Attributes{
+		User: a.User, Verb: a.Verb, Group: a.Resource.Group, Version: a.Resource.Version, Resource: a.Resource.Resource,
+		Subresource: a.Subresource, Namespace: a.Namespace, Name: a.Name,
+	}
+	allowed, reason, err := s.authz.Authorize(ctx, attr)
+	if err == nil && !allowed {
+		err = authz.Forbidden(attr, reason)
+	}
+	return err
+}
+
+// Run serves until ctx ends or something breaks. At the end /readyz fails first; after ShutdownDelay watches end, new
+// connections are refused, and requests under way have ShutdownTimeout to finish.
+func (s *Server) Run(ctx context.Context) error {
+	listener := s.config.Listener
+	if listener == nil {
+		var err error
+		if listener, err = (&net.ListenConfig{}).Listen(ctx, "tcp", s.config.Addr); err != nil {
+			return fmt.Errorf("api server: %w", err)
+		}
+	}
+	defer listener.Close()
+	s.addr = listener.Addr()
+	close(s.serving)
+
+	srv := s.httpServer()
+	g, ctx := errgroup.WithContext(ctx)
+	// The caches outlive the end of ctx: requests that are finishing still read from them.
+	cacheCtx, stopCaches := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopCaches()
+	g.Go(func() error {
+		err := s.caches.Run(cacheCtx)
+		if cacheCtx.Err() != nil {
+			return nil
+		}
+		return fmt.Errorf("api server: watch caches: %w", err)
+	})
+	g.Go(func() error {
+		err := srv.ServeTLS(listener, "", "")
+		if errors.Is(err, http.ErrServerClosed) {
+			return nil
+		}
+		return fmt.Errorf("api server: %w", err)
+	})
+	for i, hook := range s.config.StartHooks {
+		g.Go(func() error { return s.runHook(ctx, hook, s.started[i]) })
+	}
+	g.Go(func() error {
+		<-ctx.Done()
+		err := s.shutdown(context.WithoutCancel(ctx), srv)
+		stopCaches()
+		return err
+	})
+	return g.Wait()
+}
+
+func (s *Server) httpServer() *http.Server {
+	protocols := new(http.Protocols)
+	protocols.SetHTTP1(true)
+	protocols.SetHTTP2(true)
+	return &http.Server{
+		Handler:           s,
+		TLSConfig:         s.tls,
+		Protocols:         protocols,
+		ReadHeaderTimeout: 32 * time.Second,
+		IdleTimeout:       90 * time.Second,
+		ConnContext:       func(ctx context.Context, _ net.Conn) context.Context { return newConnection(ctx) },
+		ErrorLog:          log.New(debugLog{s.log}, "", 0),
+		HTTP2: &http.HTTP2Config{
+			// One client may run that many watches at once on its connection.
+			MaxConcurrentStreams:          1000,
+			MaxReceiveBufferPerStream:     256 << 10,
+			MaxReceiveBufferPerConnection: 1 << 20,
+			// A peer that has vanished is noticed, and its watches freed.
+			SendPingTimeout: 30 * time.Second,
+			PingTimeout:     15 * time.Second,
+		},
+	}
+}
+
+func (s *Server) shutdown(ctx context.Context, srv *http.Server) error {
+	s.stopping.Store(true)
+	if s.config.ShutdownDelay > 0 {
+		time.Sleep(s.config.ShutdownDelay)
+	}
+	close(s.draining)
+	ctx, cancel := context.WithTimeout(ctx, s.config.ShutdownTimeout)
+	defer cancel()
+	err := srv.Shutdown(ctx)
+	if errors.Is(err, context.DeadlineExceeded) {
+		s.log.Warn("requests were cut off at shutdown", "after", s.config.ShutdownTimeout)
+		err = srv.Close()
+	}
+	if err != nil {
+		return fmt.Errorf("api server: shut down: %w", err)
+	}
+	return nil
+}
+
+// debugLog is where net/http reports failed handshakes and broken connections: a client's doing, so not more than debug.
+type debugLog struct{ log *slog.Logger }
+
+func (d debugLog) Write(p []byte) (int, error) {
+	d.log.Debug("http", "message", string(p))
+	return len(p), nil
+}
+
+var _ io.Writer = debugLog{}
+
+// startState is how far a StartHook is.
+type startState struct {
+	name string
+	done chan struct{}
+}
+
+func (h *startState) check(context.Context) error {
+	select {
+	case <-h.done:
+		return nil
+	default:
+		return errors.New("not finished")
+	}
+}
+
+// runHook runs a start hook once the caches are loaded, again and again until it succeeds.
+func (s *Server) runHook(ctx context.Context, hook StartHook, state *startState) error {
+	if err := s.caches.WaitReady(ctx); err != nil {
+		return nil // ctx has ended
+	}
+	for {
+		err := hook.Run(ctx, s)
+		if err == nil {
+			close(state.done)
+			return nil
+		}
+		if ctx.Err() != nil {
+			return nil
+		}
+		s.log.Warn("start hook failed", "hook", hook.Name, "err", err)
+		select {
+		case <-time.After(time.Second):
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// checks are the health checks of the three endpoints, in upstream's order.
+func (s *Server) checks() (healthz, livez, readyz []health.Check) {
+	ok := func(context.Context) error { return nil }
+	etcd := func(ctx context.Context) error {
+		ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+		defer cancel()
+		return s.store.Health(ctx)
+	}
+	synced := func(context.Context) error {
+		if !s.caches.Ready() {
+			return errors.New("watch caches are not loaded")
+		}
+		return nil
+	}
+	stopping := func(context.Context) error {
+		if s.stopping.Load() {
+			return errors.New("process is shutting down")
+		}
+		return nil
+	}
+	base := []health.Check{{Name: "ping", Func: ok}, {Name: "log", Func: ok}, {Name: "etcd", Func: etcd}}
+	readyz = append(readyz, base...)
+	readyz = append(readyz, health.Check{Name: "etcd-readiness", Func: etcd}, health.Check{Name: "informer-sync", Func: synced})
+	healthz, livez = append(healthz, base...), append(livez, base...)
+	healthz = append(healthz, health.Check{Name: "informer-sync", Func: synced})
+	for _, hook := range s.config.StartHooks {
+		state := &startState{name: hook.Name, done: make(chan struct{})}
+		s.started = append(s.started, state)
+		check := health.Check{Name: "poststarthook/" + hook.Name, Func: state.check}
+		healthz, livez, readyz = append(healthz, check), append(livez, check), append(readyz, check)
+	}
+	readyz = append(readyz, health.Check{Name: "shutdown", Func: stopping})
+	return healthz, livez, readyz
+}
