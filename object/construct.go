@@ -151,22 +151,22 @@ func marshal(obj runtime.Object, use func(message)) error {
 		return fmt.Errorf("%w: %T does not begin with metadata", ErrMalformed, obj)
 	}
 	if meta, ok := obj.(v1.Object); ok && meta.GetSelfLink() != "" {
-		m.head = dropField(m.head, metaSelfLink)
+		m.head = emptyField(m.head, metaSelfLink)
 	}
 	use(m)
 	return nil
 }
 
-// dropField cuts field num out of the message b, in place.
-func dropField(b []byte, num int32) []byte {
+// emptyField empties the string field num of the message b, in place.
+func emptyField(b []byte, num int32) []byte {
 	for i := 0; i < len(b); {
 		f, ok := wire.Next(b, i)
 		if !ok {
 			return b
 		}
 		if f.Num == num {
-			b = append(b[:i], b[f.End:]...)
-			continue
+			after := b[f.End:]
+			return append(wire.AppendBytes(b[:i], num, ""), after...)
 		}
 		i = f.End
 	}

@@ -148,24 +148,19 @@ func splitMessage(msg []byte) (m message, ok bool) {
 	return m, true
 }
 
-// metadataSize is the length of the metadata message with a resource version of digits bytes; 0 means none.
+// metadataSize is the length of the metadata message with a resource version of digits bytes.
 func (m *message) metadataSize(digits int) int {
-	n := len(m.head) + len(m.tail)
-	if digits > 0 {
-		n += wire.SizeBytes(digits)
-	}
-	return n
+	return len(m.head) + wire.SizeBytes(digits) + len(m.tail)
 }
 
-// appendMessage appends the message with the resource version that rev holds in decimal, or without one.
+// append appends the message with the resource version that rev holds in decimal. In etcd it is there, too, but empty,
+// as the generated marshallers write empty strings.
 func (m *message) append(dst, rev []byte) []byte {
 	dst = append(dst, tagMetadata)
 	dst = wire.AppendUvarint(dst, uint64(m.metadataSize(len(rev))))
 	dst = append(dst, m.head...)
-	if len(rev) > 0 {
-		dst = append(dst, tagResourceVersion, byte(len(rev)))
-		dst = append(dst, rev...)
-	}
+	dst = append(dst, tagResourceVersion, byte(len(rev)))
+	dst = append(dst, rev...)
 	dst = append(dst, m.tail...)
 	return append(dst, m.rest...)
 }

@@ -48,24 +48,31 @@ func (v *Version) FieldIs(label, value string) bool {
 // MatchFields reports whether the selector selects the object. A field with a repeated leaf matches a value when one
 // of its elements is it.
 func (v *Version) MatchFields(sel fields.Selector) bool {
-	if sel == nil || sel.Empty() {
+	if sel == nil {
 		return true
 	}
-	for i := range v.typ.Fields {
-		f := &v.typ.Fields[i]
-		want, asked := sel.RequiresExactMatch(f.Label)
-		if !asked {
-			continue
-		}
-		// Decide this one here, so that repeated leaves are seen in full.
-		if !v.FieldIs(f.Label, want) {
-			return false
-		}
-		if v.fieldValue(f) != want {
-			return sel.Matches(&fieldsWith{fieldView: (*fieldView)(v), label: f.Label, value: want})
+	for _, f := range v.typ.layout().repeated {
+		if _, asked := sel.RequiresExactMatch(f.Label); asked {
+			return sel.Matches(&elementView{v: v, sel: sel})
 		}
 	}
 	return sel.Matches(v.Fields())
+}
+
+// elementView is a Version seen as fields.Fields in which a repeated leaf reads as the element that the selector asks
+// for, when it is there.
+type elementView struct {
+	v   *Version
+	sel fields.Selector
+}
+
+func (e *elementView) Has(label string) bool { return (*fieldView)(e.v).Has(label) }
+
+func (e *elementView) Get(label string) string {
+	if want, asked := e.sel.RequiresExactMatch(label); asked && e.v.FieldIs(label, want) {
+		return want
+	}
+	return (*fieldView)(e.v).Get(label)
 }
 
 // Fields returns the object's selectable fields for a selector. Get of an unknown label is "".
@@ -82,19 +89,6 @@ func (f *fieldView) Has(label string) bool {
 func (f *fieldView) Get(label string) string {
 	value, _ := (*Version)(f).Field(label)
 	return value
-}
-
-// fieldsWith is a fieldView in which one field reads as the element that was asked for.
-type fieldsWith struct {
-	*fieldView
-	label, value string
-}
-
-func (f *fieldsWith) Get(label string) string {
-	if label == f.label {
-		return f.value
-	}
-	return f.fieldView.Get(label)
 }
 
 func (t *Type) field(label string) *Field {

@@ -6,6 +6,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"unsafe"
+
+	"vigil/object/internal/transcode"
 )
 
 // encodings are the forms of a version that are made on demand, each at most once.
@@ -82,6 +84,10 @@ func (v *Version) AppendJSONItem(dst []byte) ([]byte, error) {
 func (v *Version) JSONItem() ([]byte, error) { return v.AppendJSONItem(nil) }
 
 func (v *Version) makeJSON() ([]byte, error) {
+	head := v.typ.layout().jsonHead
+	if b := transcodeJSON(v.typ.jsonPlan(), head[:len(head)-1], v.message()); b != nil {
+		return b, nil
+	}
 	obj, err := v.decode()
 	if err != nil {
 		return nil, fmt.Errorf("encode %s at revision %d as JSON: %w", v.key, v.rev, err)
@@ -91,4 +97,20 @@ func (v *Version) makeJSON() ([]byte, error) {
 		return nil, fmt.Errorf("encode %s at revision %d as JSON: %w", v.key, v.rev, err)
 	}
 	return b, nil
+}
+
+// transcodeJSON returns the object that begins with head and goes on with the members of msg, in one allocation of the
+// exact size. It returns nil when only decoding can make it.
+func transcodeJSON(p *transcode.Plan, head string, msg []byte) []byte {
+	if p == nil {
+		return nil
+	}
+	borrowed := scratch.Get().(*[]byte)
+	defer scratch.Put(borrowed)
+	out, err := p.Append(append((*borrowed)[:0], head...), msg)
+	*borrowed = out
+	if err != nil {
+		return nil
+	}
+	return append(make([]byte, 0, len(out)), out...)
 }

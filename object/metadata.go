@@ -4,9 +4,12 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"reflect"
+	"sync"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"vigil/object/internal/transcode"
 	"vigil/object/internal/wire"
 )
 
@@ -14,7 +17,7 @@ import (
 const (
 	metadataAPIVersion = "meta.k8s.io/v1"
 	metadataKind       = "PartialObjectMetadata"
-	metadataJSONHead   = `{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1",`
+	metadataJSONHead   = `{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1"`
 )
 
 var metadataHead = envelopeHead(metadataAPIVersion, metadataKind)
@@ -61,7 +64,21 @@ func (v *Version) makeMetadataProtobuf() ([]byte, error) {
 	return sealMessage(metadataHead, msg), nil
 }
 
+// metadataPlan is how metadata becomes JSON.
+var metadataPlan = sync.OnceValue(func() *transcode.Plan {
+	p, err := transcode.Compile(reflect.TypeFor[metav1.PartialObjectMetadata]())
+	if err != nil {
+		panic(err) // a fixed type: a broken build
+	}
+	return p
+})
+
 func (v *Version) makeMetadataJSON() ([]byte, error) {
+	if v.isProto() {
+		if b := transcodeJSON(metadataPlan(), metadataJSONHead, v.wire[v.msg:v.metaEnd]); b != nil {
+			return b, nil
+		}
+	}
 	partial, err := v.partial()
 	if err != nil {
 		return nil, err
