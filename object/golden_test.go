@@ -230,10 +230,11 @@ func TestNewVersion_Refuses(t *testing.T) {
 		"another magic":    append([]byte("k8t\x00"), good[4:]...),
 		"broken JSON":      []byte(`{"kind":"Pod","apiVersion":"v1"`),
 		"other JSON":       []byte(`{"kind":"Node","apiVersion":"v1","metadata":{}}`),
-		"damaged metadata": bytes.Replace(good, []byte("\x0a\x01a"), []byte("\x0a\x7fa"), 1),
+		"damaged metadata": sealMessage(typ.layout().head, []byte("\x0a\x05\x0a\x7faaa")),
+		"no metadata":      sealMessage(typ.layout().head, []byte("\x12\x7f")),
 	} {
 		if v, err := NewVersion(typ, "/registry/pods/ns/a", 1, stored); err == nil {
-			t.Errorf("%s: accepted as %s", name, v.wire)
+			t.Errorf("%s: accepted as %q", name, v.wire)
 		} else if !strings.Contains(err.Error(), ErrMalformed.Error()) {
 			t.Errorf("%s: %v", name, err)
 		}

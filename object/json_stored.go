@@ -30,6 +30,9 @@ func newJSON(t *Type, key string, rev int64, stored []byte) (*Version, error) {
 	if err := obj.UnmarshalJSON(stored); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrMalformed, err)
 	}
+	if obj.Object["metadata"] == nil {
+		obj.Object["metadata"] = map[string]any{}
+	}
 	sorted, err := encodeStoredJSON(t, obj)
 	if err != nil {
 		return nil, err
