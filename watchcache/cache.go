@@ -196,8 +196,7 @@ func (c *Cache) change(e *store.Event) *event {
 	}
 	v, err := object.NewVersion(c.res.Type, key, e.ModRev, e.Value)
 	if err != nil {
-		c.logger.Error("stored object cannot be read", "key", e.Key, "revision", e.ModRev, "err", err)
-		c.metrics.broken.Inc()
+		c.brokenObject(e.Key, e.ModRev, err)
 		c.editor.breaks(key, e.ModRev, err)
 		return nil
 	}
@@ -214,4 +213,9 @@ func (c *Cache) wake() {
 	}
 	clear(c.waking)
 	c.waking = c.waking[:0]
+}
+
+func (c *Cache) brokenObject(key string, rev int64, err error) {
+	c.logger.Error("stored object cannot be read", "key", key, "revision", rev, "err", err)
+	c.metrics.broken.Inc()
 }

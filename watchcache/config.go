@@ -17,6 +17,7 @@ type Store interface {
 	Prefix() string
 	Revision(ctx context.Context) (int64, error)
 	List(ctx context.Context, prefix string, o store.ListOptions) (store.ListResult, error)
+	LoadAll(ctx context.Context, prefix string, rev int64, fn func([]store.KV) error) (int64, error)
 	Feed(ctx context.Context, after int64, fn func(store.Batch) error) error
 	RequestProgress(ctx context.Context) error
 }
@@ -94,7 +95,6 @@ type tuning struct {
 	now         func() time.Time
 	chunkEvents int
 	sweepEvery  time.Duration
-	pageSize    int64
 }
 
-var defaultTuning = tuning{now: time.Now, chunkEvents: 64, sweepEvery: time.Second, pageSize: 5000}
+var defaultTuning = tuning{now: time.Now, chunkEvents: 64, sweepEvery: time.Second}

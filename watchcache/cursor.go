@@ -210,6 +210,13 @@ func (c *Cursor) Progress() int64 {
 	if c.complete > published && c.complete == c.after {
 		return 0
 	}
+	at := c.pos.Load()
+	if u := c.behind.Load(); u != nil {
+		at = u.at
+	}
+	if next := at.next.Load(); next != nil && next.ev != nil && next.ev.rev == c.complete {
+		return c.complete - 1 // the rest of a transaction is pending
+	}
 	return c.complete
 }
 

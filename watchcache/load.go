@@ -4,11 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime"
+	"slices"
+	"strings"
 	"sync"
 	"time"
-
-	"golang.org/x/sync/errgroup"
 
 	"vigil/object"
 	"vigil/store"
@@ -30,7 +29,7 @@ func (s *Server) loadAll(ctx context.Context) error {
 	s.running = true
 	caches := append([]*Cache(nil), s.caches...)
 	s.mu.Unlock()
-	states, err := s.readStates(ctx, caches, rev)
+	states, err := s.read(ctx, caches, s.store.Prefix(), rev)
 	if err != nil {
 		return err
 	}
@@ -38,10 +37,10 @@ func (s *Server) loadAll(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	objects := 0
-	for i, c := range caches {
+	for _, c := range caches {
 		c.pending, c.late = nil, false
-		c.load(states[i])
-		objects += states[i].objects.Len()
+		c.load(states[c])
+		objects += c.Len()
 	}
 	s.past = []mark{{s.tuning.now(), rev}}
 	s.target = newest
@@ -79,92 +78,75 @@ func (s *Server) historyStart(ctx context.Context, newest int64) (int64, error) 
 	return high, nil
 }
 
-// readStates reads the caches' contents at revision rev.
-func (s *Server) readStates(ctx context.Context, caches []*Cache, rev int64) ([]*state, error) {
-	states := make([]*state, len(caches))
-	g, ctx := errgroup.WithContext(ctx)
-	g.SetLimit(4)
-	for i, c := range caches {
-		g.Go(func() (err error) {
-			states[i], err = s.readState(ctx, c, rev)
-			return err
-		})
-	}
-	return states, g.Wait()
+// run is a stretch of one cache's objects in key order.
+type run []*object.Version
+
+// reading collects what a load finds, from several goroutines.
+type reading struct {
+	routes routes // a copy of the server's, which changes
+	wanted map[*Cache]bool
+
+	mu     sync.Mutex
+	runs   map[*Cache][]run
+	broken map[*Cache]map[string]error
 }
 
-// readState reads one cache's content. The next page is on its way while the objects of the last are made.
-func (s *Server) readState(ctx context.Context, c *Cache, rev int64) (*state, error) {
-	var pages [][]*object.Version
-	var mu sync.Mutex // guards broken
-	var broken map[string]error
-	var makers errgroup.Group
-	makers.SetLimit(runtime.GOMAXPROCS(0))
-	opts := store.ListOptions{Rev: rev, Limit: s.tuning.pageSize}
-	for {
-		res, err := s.store.List(ctx, c.res.Prefix, opts)
-		if err != nil {
-			_ = makers.Wait() // never fails
-			return nil, fmt.Errorf("load %s at revision %d: %w", c.res.Name, rev, err)
-		}
-		page := make([]*object.Version, len(res.KVs))
-		pages = append(pages, page)
-		makers.Go(func() error {
-			for i, kv := range res.KVs {
-				v, err := object.NewVersion(c.res.Type, kv.Key, kv.ModRev, kv.Value)
-				if err != nil {
-					c.logger.Error("stored object cannot be read", "key", kv.Key, "revision", kv.ModRev, "err", err)
-					c.metrics.broken.Inc()
-					mu.Lock()
-					if broken == nil {
-						broken = map[string]error{}
-					}
-					broken[kv.Key] = err
-					mu.Unlock()
-				}
-				page[i] = v
-			}
-			return nil
-		})
-		if !res.More || len(res.KVs) == 0 {
-			break
-		}
-		opts.From = res.KVs[len(res.KVs)-1].Key + "\x00"
-	}
-	_ = makers.Wait() // never fails
-	return buildState(rev, s.mine(c, pages), broken, c.res.Indexes), nil
-}
-
-// mine puts pages together, without broken objects and those of a resource with a longer prefix.
-func (s *Server) mine(c *Cache, pages [][]*object.Version) []*object.Version {
+// read reads the contents of caches, which are all those of keys under prefix, at revision rev.
+func (s *Server) read(ctx context.Context, caches []*Cache, prefix string, rev int64) (map[*Cache]*state, error) {
+	r := &reading{wanted: map[*Cache]bool{}, runs: map[*Cache][]run{}, broken: map[*Cache]map[string]error{}}
 	s.mu.Lock()
-	nested := s.routes.nested
+	r.routes = s.routes.clone()
 	s.mu.Unlock()
-	total := 0
-	for _, page := range pages {
-		total += len(page)
+	for _, c := range caches {
+		r.wanted[c] = true
 	}
-	all := make([]*object.Version, 0, total)
-	for _, page := range pages {
-		for _, v := range page {
-			if v != nil && (!nested || s.routed(c, v.Key())) {
-				all = append(all, v)
-			}
-		}
+	if _, err := s.store.LoadAll(ctx, prefix, rev, func(kvs []store.KV) error {
+		r.take(kvs)
+		return ctx.Err()
+	}); err != nil {
+		return nil, fmt.Errorf("load %s at revision %d: %w", prefix, rev, err)
 	}
-	return all
+	states := make(map[*Cache]*state, len(caches))
+	for _, c := range caches {
+		runs := r.runs[c]
+		slices.SortFunc(runs, func(a, b run) int { return strings.Compare(a[0].Key(), b[0].Key()) })
+		states[c] = buildState(rev, slices.Concat(runs...), r.broken[c], c.res.Indexes)
+	}
+	return states, nil
 }
 
-// routed reports whether c is a cache of key.
-func (s *Server) routed(c *Cache, key string) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, other := range s.routes.find(key) {
-		if other == c {
-			return true
+// take makes the objects of a stretch of keys and values.
+func (r *reading) take(kvs []store.KV) {
+	routes := r.routes
+	runs := map[*Cache]run{}
+	for _, kv := range kvs {
+		for _, c := range routes.find(kv.Key) {
+			if !r.wanted[c] { // a late load reads one of many
+				continue
+			}
+			v, err := object.NewVersion(c.res.Type, kv.Key, kv.ModRev, kv.Value)
+			if err != nil {
+				c.brokenObject(kv.Key, kv.ModRev, err)
+				r.breaks(c, kv.Key, err)
+				continue
+			}
+			runs[c] = append(runs[c], v)
 		}
 	}
-	return false
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for c, run := range runs {
+		r.runs[c] = append(r.runs[c], run)
+	}
+}
+
+func (r *reading) breaks(c *Cache, key string, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.broken[c] == nil {
+		r.broken[c] = map[string]error{}
+	}
+	r.broken[c][key] = err
 }
 
 // loadLate loads the caches that are added to the running server. The feed collects their events meanwhile.
@@ -209,7 +191,7 @@ func (s *Server) loadOne(ctx context.Context, c *Cache) error {
 	if err != nil {
 		return err
 	}
-	loaded, err := s.readState(ctx, c, rev)
+	states, err := s.read(ctx, []*Cache{c}, c.res.Prefix, rev)
 	if err != nil {
 		return err
 	}
@@ -219,7 +201,7 @@ func (s *Server) loadOne(ctx context.Context, c *Cache) error {
 		return nil // loaded with all others meanwhile
 	}
 	c.late = false
-	c.load(loaded)
+	c.load(states[c])
 	if len(c.pending) > 0 {
 		c.apply()
 	}

@@ -1,6 +1,9 @@
 package watchcache
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // routes finds the caches of a key: those with the longest prefix of it.
 type routes struct {
@@ -37,6 +40,15 @@ func (r *routes) remove(c *Cache) {
 		delete(r.byPrefix, c.res.Prefix)
 	}
 	r.lastPrefix, r.last = "", nil
+}
+
+// clone returns a copy for another goroutine.
+func (r *routes) clone() routes {
+	c := routes{byPrefix: map[string][]*Cache{}, base: r.base, nested: r.nested}
+	for prefix, caches := range r.byPrefix {
+		c.byPrefix[prefix] = slices.Clone(caches)
+	}
+	return c
 }
 
 // find returns the caches of key, nil when it is of no resource here.

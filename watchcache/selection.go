@@ -85,7 +85,7 @@ func (c *Cache) plan(sel Selection) *plan {
 		p.branch = branchKey{byIndex + branchKind(p.index), p.value}
 	}
 	if p.empty {
-		p.branch = branchKey{byKey, ""} // where no event ever comes
+		p.branch, p.key, p.index = branchKey{byKey, ""}, "", -1 // where no event ever comes
 	}
 	return p
 }
