@@ -48,7 +48,7 @@ func Node() *kinds.Kind {
 }
 
 // defaultNode offers all of a node's capacity unless it says otherwise, and keeps the single pod CIDR and the first of
-// the list the same.
+// the list the same; the single one wins.
 func defaultNode(obj kinds.Object) {
 	node := obj.(*corev1.Node)
 	for _, list := range []corev1.ResourceList{node.Status.Capacity, node.Status.Allocatable} {
@@ -57,11 +57,10 @@ func defaultNode(obj kinds.Object) {
 	if node.Status.Allocatable == nil && node.Status.Capacity != nil {
 		node.Status.Allocatable = node.Status.Capacity.DeepCopy()
 	}
-	spec := &node.Spec
-	switch {
-	case spec.PodCIDR != "" && len(spec.PodCIDRs) == 0:
-		spec.PodCIDRs = []string{spec.PodCIDR}
-	case len(spec.PodCIDRs) > 0:
+	switch spec := &node.Spec; {
+	case spec.PodCIDR == "" && len(spec.PodCIDRs) > 0:
 		spec.PodCIDR = spec.PodCIDRs[0]
+	case spec.PodCIDR != "" && (len(spec.PodCIDRs) == 0 || spec.PodCIDRs[0] != spec.PodCIDR):
+		spec.PodCIDRs = []string{spec.PodCIDR}
 	}
 }

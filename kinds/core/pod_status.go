@@ -2,7 +2,6 @@ package core
 
 import (
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"vigil/kinds"
 )
@@ -40,5 +39,3 @@ func keepObservedGenerations(status, old *corev1.PodStatus) {
 		}
 	}
 }
-
-func validatePodStatusUpdate(obj, old kinds.Object) field.ErrorList { return nil }

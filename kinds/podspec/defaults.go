@@ -36,6 +36,18 @@ func DefaultPod(pod *corev1.Pod) {
 	if spec.Resources != nil {
 		defaultPodResources(pod)
 	}
+	syncPodIPs(&pod.Status)
+}
+
+// syncPodIPs keeps the address from before dual stack and the first of the list the same. The single one wins: a
+// client that knows no list changes only that.
+func syncPodIPs(status *corev1.PodStatus) {
+	switch {
+	case status.PodIP == "" && len(status.PodIPs) > 0:
+		status.PodIP = status.PodIPs[0].IP
+	case status.PodIP != "" && (len(status.PodIPs) == 0 || status.PodIPs[0].IP != status.PodIP):
+		status.PodIPs = []corev1.PodIP{{IP: status.PodIP}}
+	}
 }
 
 // DefaultTemplate fills in the defaults of a pod template.
