@@ -108,7 +108,8 @@ type message struct {
 }
 
 // splitMessage takes a message apart. It reports false when the message does not have the form in which the
-// generated marshallers write it: metadata once and first, its fields in ascending order.
+// generated marshallers write it: metadata once and first, its fields in ascending order, its labels sorted. What is
+// read from a Version afterwards relies on that.
 func splitMessage(msg []byte) (m message, ok bool) {
 	meta, ok := wire.Next(msg, 0)
 	if !ok || meta.Num != 1 || meta.Type != wire.Bytes {
@@ -117,13 +118,18 @@ func splitMessage(msg []byte) (m message, ok bool) {
 	b := msg[meta.Start:meta.End]
 	cut, resume := -1, 0 // b[cut:resume] is an old resource version
 	prev := int32(0)
+	label := ""
 	for i := 0; i < len(b); {
 		f, ok := wire.Next(b, i)
 		if !ok || f.Num < prev || (f.Num <= metaResourceVersion && (f.Type != wire.Bytes || f.Num == prev)) {
 			return m, false
 		}
-		if f.Num == metaLabels && f.Type != wire.Bytes {
-			return m, false
+		if f.Num == metaLabels {
+			key, _, ok := splitEntry(b[f.Start:f.End])
+			if f.Type != wire.Bytes || !ok || (prev == metaLabels && string(key) <= label) {
+				return m, false
+			}
+			label = view(key)
 		}
 		if cut < 0 && f.Num >= metaResourceVersion {
 			cut, resume = i, i

@@ -33,35 +33,35 @@ func (l *labelView) Lookup(key string) (string, bool) {
 	return lookupEntry(l.wire[:l.metaEnd], int(l.labels), metaLabels, key)
 }
 
-// lookupEntry searches the map<string,string> field num, whose first entry's tag is at b[i], for key.
+// lookupEntry searches the map<string,string> field num, whose first entry's tag is at b[i], for key. The entries must
+// have passed splitEntry.
 func lookupEntry(b []byte, i int, num int32, key string) (value string, found bool) {
 	for i < len(b) {
 		f, ok := wire.Next(b, i)
 		if !ok || f.Num != num {
 			break
 		}
-		if k, v, ok := splitEntry(b[f.Start:f.End]); ok && string(k) == key {
-			value, found = view(v), true // a later entry for the same key would replace this one
+		// The sizes alone rule out most entries: 0a K key 12 V value.
+		if e := b[f.Start:f.End]; len(e) >= len(key)+4 && (len(key) >= 0x80 || int(e[1]) == len(key)) {
+			if k, v, ok := splitEntry(e); ok && string(k) == key {
+				return view(v), true
+			}
 		}
 		i = f.End
 	}
-	return value, found
+	return "", false
 }
 
-// splitEntry returns key and value of a map entry.
+// splitEntry returns key and value of a map entry. It reports false when the entry is not as the generated marshallers
+// write it: key and value, each once, in this order.
 func splitEntry(b []byte) (key, value []byte, ok bool) {
-	for i := 0; i < len(b); {
-		f, ok := wire.Next(b, i)
-		if !ok {
-			return nil, nil, false
-		}
-		switch {
-		case f.Num == 1 && f.Type == wire.Bytes:
-			key = b[f.Start:f.End]
-		case f.Num == 2 && f.Type == wire.Bytes:
-			value = b[f.Start:f.End]
-		}
-		i = f.End
+	k, ok := wire.Next(b, 0)
+	if !ok || k.Num != 1 || k.Type != wire.Bytes {
+		return nil, nil, false
 	}
-	return key, value, true
+	v, ok := wire.Next(b, k.End)
+	if !ok || v.Num != 2 || v.Type != wire.Bytes || v.End != len(b) || k.Start != 1+wire.SizeUvarint(uint64(k.End-k.Start)) {
+		return nil, nil, false
+	}
+	return b[k.Start:k.End], b[v.Start:v.End], true
 }

@@ -4,6 +4,11 @@
 // strings), never panics and never reads outside the slice it is given.
 package jsonscan
 
+import (
+	"encoding/binary"
+	"math/bits"
+)
+
 // Style tells how a value is written.
 type Style uint8
 
@@ -190,10 +195,28 @@ var plain = func() (t [256]bool) {
 	return t
 }()
 
+// plainRun returns how many of the eight bytes of w, from the lowest, are plain ASCII.
+func plainRun(w uint64) int {
+	const ones, highs = 0x0101010101010101, 0x8080808080808080
+	// Each term has the high bit of a byte set where the byte is below 0x20, or equal to the character. A borrow can
+	// set it in bytes above the lowest true one only.
+	hit := (w - ones*0x20) | (w ^ ones*'"' - ones) | (w ^ ones*'\\' - ones) | (w ^ ones*'<' - ones) | (w ^ ones*'>' - ones) | (w ^ ones*'&' - ones)
+	return bits.TrailingZeros64((hit&^w|w)&highs) / 8
+}
+
 // str returns the offset behind the string whose opening quote is at i, or -1.
 func (s *scanner) str(i int) int {
 	b := s.b
 	for i++; i < len(b); i++ {
+		for i+8 <= len(b) {
+			n := plainRun(binary.LittleEndian.Uint64(b[i:]))
+			if i += n; n < 8 {
+				break
+			}
+		}
+		if i >= len(b) {
+			return -1
+		}
 		c := b[i]
 		if plain[c] {
 			continue

@@ -133,7 +133,7 @@ func (p *Plan) checkNames(seen map[string]bool) error {
 			}
 			continue
 		}
-		name := strings.Trim(f.key, `":`)
+		name := strings.Trim(f.key, `,":`)
 		if seen[name] {
 			return fmt.Errorf("member %q twice", name)
 		}
@@ -160,7 +160,7 @@ func (c *compiler) field(sf reflect.StructField) (f field, skip bool, err error)
 	if err != nil {
 		return f, false, err
 	}
-	f.key, f.index = string(quoted)+":", -1
+	f.key, f.index = ","+string(quoted)+":", -1
 	if f.omit, err = omissionOf(options, sf.Type); err != nil {
 		return f, false, err
 	}

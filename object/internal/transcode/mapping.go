@@ -9,15 +9,15 @@ import (
 
 // mapping writes the entries of a map field sorted by key; b begins at the first tag and ends with the last value. The
 // generated marshallers sort maps already, so entries are written as they come as long as their keys ascend.
-func (w *walker) mapping(f *field, b []byte, depth int) bool {
-	begin := len(w.dst)
-	w.dst = append(w.dst, '{')
+func (w *walker) mapping(dst []byte, f *field, b []byte, depth int) []byte {
+	begin := len(dst)
+	dst = append(dst, '{')
 	var prev []byte
 	first := true
 	for i := 0; i < len(b); {
 		e, ok := wire.Next(b, i)
 		if !ok {
-			return false
+			return nil
 		}
 		i = e.End
 		if e.Num != f.num {
@@ -25,28 +25,26 @@ func (w *walker) mapping(f *field, b []byte, depth int) bool {
 		}
 		entry, ok := parseEntry(&f.value, b[e.Start:e.End])
 		if !ok {
-			return false
+			return nil
 		}
 		if !first && bytes.Compare(prev, entry.key) >= 0 {
-			w.dst = w.dst[:begin]
-			return w.sortedMapping(f, b, depth)
+			return w.sortedMapping(dst[:begin], f, b, depth)
 		}
-		if !w.entry(&f.value, entry, first, depth) {
-			return false
+		if dst = w.entry(dst, &f.value, entry, first, depth); dst == nil {
+			return nil
 		}
 		prev, first = entry.key, false
 	}
-	w.dst = append(w.dst, '}')
-	return true
+	return append(dst, '}')
 }
 
 // sortedMapping is mapping for entries in any order; of entries with the same key the last one counts.
-func (w *walker) sortedMapping(f *field, b []byte, depth int) bool {
+func (w *walker) sortedMapping(dst []byte, f *field, b []byte, depth int) []byte {
 	var entries []entry
 	for i := 0; i < len(b); {
 		e, ok := wire.Next(b, i)
 		if !ok {
-			return false
+			return nil
 		}
 		i = e.End
 		if e.Num != f.num {
@@ -54,28 +52,27 @@ func (w *walker) sortedMapping(f *field, b []byte, depth int) bool {
 		}
 		parsed, ok := parseEntry(&f.value, b[e.Start:e.End])
 		if !ok {
-			return false
+			return nil
 		}
 		entries = append(entries, parsed)
 	}
 	slices.SortStableFunc(entries, func(a, b entry) int { return bytes.Compare(a.key, b.key) })
-	w.dst = append(w.dst, '{')
+	dst = append(dst, '{')
 	first := true
 	for i, e := range entries {
 		if i+1 < len(entries) && bytes.Equal(e.key, entries[i+1].key) {
 			// A value that cannot be decoded is an error even where another replaces it; let the decoder say so.
 			if f.value.kind.isMessage() {
-				return false
+				return nil
 			}
 			continue
 		}
-		if !w.entry(&f.value, e, first, depth) {
-			return false
+		if dst = w.entry(dst, &f.value, e, first, depth); dst == nil {
+			return nil
 		}
 		first = false
 	}
-	w.dst = append(w.dst, '}')
-	return true
+	return append(dst, '}')
 }
 
 // entry is one entry of a map field.
@@ -108,10 +105,10 @@ func parseEntry(v *value, b []byte) (e entry, ok bool) {
 	return e, true
 }
 
-func (w *walker) entry(v *value, e entry, first bool, depth int) bool {
+func (w *walker) entry(dst []byte, v *value, e entry, first bool, depth int) []byte {
 	if !first {
-		w.dst = append(w.dst, ',')
+		dst = append(dst, ',')
 	}
-	w.dst = append(appendString(w.dst, e.key), ':')
-	return w.value(v, e.value, e.num, depth)
+	dst = append(appendString(dst, e.key), ':')
+	return w.value(dst, v, e.value, e.num, depth)
 }

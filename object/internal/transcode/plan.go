@@ -32,7 +32,7 @@ type slot struct {
 
 // field is one JSON member.
 type field struct {
-	key   string // with quotes and colon: `"name":`
+	key   string // with comma, quotes and colon: `,"name":`
 	num   int32
 	index int16 // into the noted positions; -1 for members without protobuf
 	shape shape

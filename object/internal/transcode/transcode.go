@@ -1,6 +1,7 @@
 package transcode
 
 import (
+	"math"
 	"sync"
 
 	"vigil/object/internal/wire"
@@ -10,13 +11,14 @@ import (
 // object: behind its '{' or behind a member (kind and apiVersion, which the plan does not have). It closes the object.
 // On ErrUnusual dst is returned as it was.
 func (p *Plan) Append(dst, msg []byte) ([]byte, error) {
+	if len(msg) > math.MaxInt32 {
+		return dst, ErrUnusual
+	}
 	w := walkers.Get().(*walker)
 	defer walkers.Put(w)
-	w.dst, w.places = dst, w.places[:0]
-	ok := w.members(p, msg, 0)
-	out := w.dst
-	w.dst = nil
-	if !ok {
+	w.places = w.places[:0]
+	out := w.members(dst, p, msg, 0)
+	if out == nil {
 		return dst, ErrUnusual
 	}
 	return append(out, '}'), nil
@@ -24,16 +26,16 @@ func (p *Plan) Append(dst, msg []byte) ([]byte, error) {
 
 var walkers = sync.Pool{New: func() any { return new(walker) }}
 
-// walker is the state of one Append.
+// walker is the state of one Append. Its methods that write take the output and return it longer, or nil for what is
+// unusual; keeping the output in the walker costs a write barrier at every append while the collector runs.
 type walker struct {
-	dst    []byte
 	places []place // a stack: each message on the way down has as many as its plan wants
 }
 
 // place is where a field was found in its message. end is 0 when it was not.
 type place struct {
-	start int    // of the value; of the first tag when repeated
-	end   int    // of the last value
+	start uint32 // of the value; of the first tag when repeated
+	end   uint32 // of the last value
 	num   uint64 // the value of a varint
 }
 
@@ -41,29 +43,29 @@ type place struct {
 const maxDepth = 100
 
 // members writes the members of a message without its braces.
-func (w *walker) members(p *Plan, b []byte, depth int) bool {
+func (w *walker) members(dst []byte, p *Plan, b []byte, depth int) []byte {
 	if depth > maxDepth {
-		return false
+		return nil
 	}
 	base := len(w.places)
 	w.grow(p.proto)
 	if !scan(p, b, w.places[base:]) {
-		return false
+		return nil
 	}
 	for i := range p.fields {
-		if !w.member(&p.fields[i], b, base, depth) {
-			return false
+		if dst = w.member(dst, &p.fields[i], b, base, depth); dst == nil {
+			return nil
 		}
 	}
 	w.places = w.places[:base]
-	return true
+	return dst
 }
 
 // grow pushes n empty places.
 func (w *walker) grow(n int) {
 	base := len(w.places)
-	for cap(w.places) < base+n {
-		w.places = append(w.places[:cap(w.places)], place{})
+	if cap(w.places) < base+n {
+		w.places = append(make([]place, 0, 2*(base+n)), w.places...)
 	}
 	w.places = w.places[:base+n]
 	clear(w.places[base:])
@@ -72,11 +74,20 @@ func (w *walker) grow(n int) {
 // scan notes where the fields of b are.
 func scan(p *Plan, b []byte, places []place) bool {
 	for i := 0; i < len(b); {
-		f, ok := wire.Next(b, i)
-		if !ok {
-			return false
-		}
 		tag := i
+		var f wire.Field
+		// Most fields are short strings and messages with small numbers; everything else is left to wire.Next.
+		if i+1 < len(b) && b[i]&0x87 == wire.Bytes && b[i] >= 1<<3 && b[i+1] < 0x80 {
+			f = wire.Field{Num: int32(b[i] >> 3), Type: wire.Bytes, Start: i + 2, End: i + 2 + int(b[i+1])}
+			if f.End > len(b) {
+				return false
+			}
+		} else {
+			var ok bool
+			if f, ok = wire.Next(b, i); !ok {
+				return false
+			}
+		}
 		i = f.End
 		if int(f.Num) >= len(p.slots) {
 			continue
@@ -94,75 +105,58 @@ func scan(p *Plan, b []byte, places []place) bool {
 			if at.end != 0 && s.message {
 				return false
 			}
-			at.start, at.num = f.Start, f.Value
+			at.start, at.num = uint32(f.Start), f.Value
 		case at.end == 0:
-			at.start = tag
+			at.start = uint32(tag)
 		}
-		at.end = f.End
+		at.end = uint32(f.End)
 	}
 	return true
 }
 
 // member writes one member with its name, or nothing when it is to be left out.
-func (w *walker) member(f *field, b []byte, base, depth int) bool {
+func (w *walker) member(dst []byte, f *field, b []byte, base, depth int) []byte {
 	if f.shape == fixed {
-		w.name(f)
-		w.dst = append(w.dst, f.fixed...)
-		return true
+		return append(appendName(dst, f), f.fixed...)
 	}
 	at := w.places[base+int(f.index)]
 	if at.end == 0 {
-		return w.absent(f, depth)
+		if f.omit == empty && f.shape != inline && !(f.shape == single && f.value.kind.isMessage()) {
+			return dst
+		}
+		return w.absent(dst, f, depth)
 	}
+	b = b[at.start:at.end]
 	switch f.shape {
 	case inline:
-		return w.members(f.value.plan, b[at.start:at.end], depth+1)
+		return w.members(dst, f.value.plan, b, depth+1)
 	case single:
-		if f.omit == empty && isEmpty(f.value.kind, at) {
-			return true
-		}
-		if f.omit == zeroTime && isZeroTime(b[at.start:at.end]) {
-			return true
+		if f.omit == empty && isEmpty(f.value.kind, at) || f.omit == zeroTime && isZeroTime(b) {
+			return dst
 		}
 	case pointer:
-		if f.omit == zeroTime && isZeroTime(b[at.start:at.end]) {
-			return true
+		if f.omit == zeroTime && isZeroTime(b) {
+			return dst
 		}
 	case list:
-		w.name(f)
-		return w.list(f, b[at.start:at.end], depth)
+		return w.list(appendName(dst, f), f, b, depth)
 	case mapping:
-		w.name(f)
-		return w.mapping(f, b[at.start:at.end], depth)
+		return w.mapping(appendName(dst, f), f, b, depth)
 	}
-	w.name(f)
-	return w.value(&f.value, b[at.start:at.end], at.num, depth)
+	return w.value(appendName(dst, f), &f.value, b, at.num, depth)
 }
 
 // absent writes a member whose field does not occur.
-func (w *walker) absent(f *field, depth int) bool {
-	switch f.shape {
-	case inline:
-		return w.members(f.value.plan, nil, depth+1)
-	case single:
-		switch {
-		case f.omit == zeroTime, f.omit == empty && !f.value.kind.isMessage():
-			return true
-		case f.value.kind == base64Bytes:
-			w.name(f)
-			w.dst = append(w.dst, "null"...)
-			return true
-		case f.value.kind == stringList && f.omit == empty:
-			return true
-		}
-		w.name(f)
-		return w.value(&f.value, nil, 0, depth)
+func (w *walker) absent(dst []byte, f *field, depth int) []byte {
+	switch {
+	case f.shape == inline:
+		return w.members(dst, f.value.plan, nil, depth+1)
+	case f.omit == zeroTime, f.omit == empty && f.value.kind == stringList:
+		return dst
+	case f.shape == single && f.value.kind != base64Bytes:
+		return w.value(appendName(dst, f), &f.value, nil, 0, depth)
 	}
-	if f.omit == never { // nil pointer, slice or map
-		w.name(f)
-		w.dst = append(w.dst, "null"...)
-	}
-	return true
+	return append(appendName(dst, f), "null"...) // nil pointer, slice or map
 }
 
 // isEmpty is what omitempty asks of a value that is neither pointer, list nor map. Structs are never empty.
@@ -178,32 +172,31 @@ func isEmpty(k kind, at place) bool {
 	return false
 }
 
-// name writes the comma before a member, if it needs one, and the member's name.
-func (w *walker) name(f *field) {
-	if w.dst[len(w.dst)-1] != '{' {
-		w.dst = append(w.dst, ',')
+// appendName appends the comma before a member, if it needs one, and the member's name.
+func appendName(dst []byte, f *field) []byte {
+	if dst[len(dst)-1] == '{' {
+		return append(dst, f.key[1:]...)
 	}
-	w.dst = append(w.dst, f.key...)
+	return append(dst, f.key...)
 }
 
 // list writes the elements of a repeated field; b begins at the first tag and ends with the last value.
-func (w *walker) list(f *field, b []byte, depth int) bool {
+func (w *walker) list(dst []byte, f *field, b []byte, depth int) []byte {
 	open := byte('[')
 	for i := 0; i < len(b); {
 		e, ok := wire.Next(b, i)
 		if !ok {
-			return false
+			return nil
 		}
 		i = e.End
 		if e.Num != f.num {
 			continue
 		}
-		w.dst = append(w.dst, open)
+		dst = append(dst, open)
 		open = ','
-		if !w.value(&f.value, b[e.Start:e.End], e.Value, depth) {
-			return false
+		if dst = w.value(dst, &f.value, b[e.Start:e.End], e.Value, depth); dst == nil {
+			return nil
 		}
 	}
-	w.dst = append(w.dst, ']')
-	return true
+	return append(dst, ']')
 }

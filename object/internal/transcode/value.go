@@ -14,46 +14,42 @@ import (
 )
 
 // value writes one value. b is its payload, nil when it does not occur; num is the number when it is a varint.
-func (w *walker) value(v *value, b []byte, num uint64, depth int) bool {
+func (w *walker) value(dst []byte, v *value, b []byte, num uint64, depth int) []byte {
 	switch v.kind {
 	case text:
-		w.dst = appendString(w.dst, b)
-	case base64Bytes:
-		w.dst = append(w.dst, '"')
-		w.dst = base64.StdEncoding.AppendEncode(w.dst, b)
-		w.dst = append(w.dst, '"')
-	case boolean:
-		w.dst = strconv.AppendBool(w.dst, num != 0)
-	case int32s:
-		w.dst = strconv.AppendInt(w.dst, int64(int32(num)), 10)
-	case int64s:
-		w.dst = strconv.AppendInt(w.dst, int64(num), 10)
-	case uint64s:
-		w.dst = strconv.AppendUint(w.dst, num, 10)
+		return appendString(dst, b)
 	case message:
-		w.dst = append(w.dst, '{')
-		if !w.members(v.plan, b, depth+1) {
-			return false
+		if dst = w.members(append(dst, '{'), v.plan, b, depth+1); dst == nil {
+			return nil
 		}
-		w.dst = append(w.dst, '}')
+		return append(dst, '}')
+	case boolean:
+		return strconv.AppendBool(dst, num != 0)
+	case int32s:
+		return strconv.AppendInt(dst, int64(int32(num)), 10)
+	case int64s:
+		return strconv.AppendInt(dst, int64(num), 10)
+	case uint64s:
+		return strconv.AppendUint(dst, num, 10)
 	case timestamp:
-		return w.time(b, false)
+		return appendTime(dst, b, false)
 	case microTime:
-		return w.time(b, true)
+		return appendTime(dst, b, true)
 	case duration:
-		return w.duration(b)
+		return appendDuration(dst, b)
 	case quantity:
-		return w.quantity(b)
+		return appendQuantity(dst, b)
 	case intOrString:
-		return w.intOrString(b)
+		return appendIntOrString(dst, b)
 	case fieldsV1, rawExtension:
-		return w.rawJSON(b)
+		return appendRawJSON(dst, b)
 	case stringList:
-		return w.stringList(b)
-	default:
-		return false
+		return appendStringList(dst, b)
+	case base64Bytes:
+		dst = base64.StdEncoding.AppendEncode(append(dst, '"'), b)
+		return append(dst, '"')
 	}
-	return true
+	return nil
 }
 
 // numbers reads the varints 1 and 2 of a small message, and its string 3.
@@ -92,15 +88,14 @@ func isZeroTime(b []byte) bool {
 	return ok && int64(seconds) == zeroSeconds
 }
 
-// time writes a Timestamp message as metav1.Time or metav1.MicroTime do.
-func (w *walker) time(b []byte, micro bool) bool {
+// appendTime appends a Timestamp message as metav1.Time or metav1.MicroTime do.
+func appendTime(dst, b []byte, micro bool) []byte {
 	if len(b) == 0 {
-		w.dst = append(w.dst, "null"...)
-		return true
+		return append(dst, "null"...)
 	}
 	seconds, nanos, three, ok := numbers(b)
 	if !ok || three != nil {
-		return false
+		return nil
 	}
 	layout, fraction := time.RFC3339, int64(0)
 	if micro {
@@ -109,42 +104,35 @@ func (w *walker) time(b []byte, micro bool) bool {
 	}
 	t := time.Unix(int64(seconds), fraction).UTC()
 	if t.IsZero() {
-		w.dst = append(w.dst, "null"...)
-		return true
+		return append(dst, "null"...)
 	}
 	if year := t.Year(); year < 0 || year > 9999 {
-		return false
+		return nil
 	}
-	w.dst = append(w.dst, '"')
-	w.dst = t.AppendFormat(w.dst, layout)
-	w.dst = append(w.dst, '"')
-	return true
+	dst = t.AppendFormat(append(dst, '"'), layout)
+	return append(dst, '"')
 }
 
-func (w *walker) duration(b []byte) bool {
+func appendDuration(dst, b []byte) []byte {
 	nanos, _, _, ok := numbers(b)
 	if !ok {
-		return false
+		return nil
 	}
-	w.dst = append(w.dst, '"')
-	w.dst = append(w.dst, time.Duration(nanos).String()...)
-	w.dst = append(w.dst, '"')
-	return true
+	dst = append(append(dst, '"'), time.Duration(nanos).String()...)
+	return append(dst, '"')
 }
 
-func (w *walker) intOrString(b []byte) bool {
+func appendIntOrString(dst, b []byte) []byte {
 	typ, number, str, ok := numbers(b)
 	switch {
 	case !ok:
-		return false
+		return nil
 	case typ == 0:
-		w.dst = strconv.AppendInt(w.dst, int64(int32(number)), 10)
+		return strconv.AppendInt(dst, int64(int32(number)), 10)
 	case typ == 1:
-		w.dst = appendString(w.dst, str)
-	default:
-		return false
+		return appendString(dst, str)
 	}
-	return true
+	return nil
 }
 
 // onlyString returns the string or bytes field 1 of a message that has no other.
@@ -159,50 +147,50 @@ func onlyString(b []byte) (s []byte, ok bool) {
 	return b[f.Start:f.End], true
 }
 
-// rawJSON writes JSON that is kept as it was written: FieldsV1 and RawExtension. encoding/json compacts it.
-func (w *walker) rawJSON(b []byte) bool {
+// appendRawJSON appends JSON that is kept as it was written: FieldsV1 and RawExtension. encoding/json compacts it.
+func appendRawJSON(dst, b []byte) []byte {
 	raw, ok := onlyString(b)
 	switch {
 	case !ok:
-		return false
+		return nil
 	case len(b) == 0:
-		w.dst = append(w.dst, "null"...)
-		return true
+		return append(dst, "null"...)
 	case len(raw) == 0 || raw[0] != '{':
-		return false
+		return nil
 	}
 	end, style, ok := jsonscan.Value(raw, 0)
 	if !ok {
-		return false
+		return nil
 	}
 	if style == 0 && end == len(raw) {
-		w.dst = append(w.dst, raw...)
-		return true
+		return append(dst, raw...)
 	}
 	compact, err := json.Marshal(json.RawMessage(raw))
-	w.dst = append(w.dst, compact...)
-	return err == nil
+	if err != nil {
+		return nil
+	}
+	return append(dst, compact...)
 }
 
-// quantity writes a Quantity in canonical form.
-func (w *walker) quantity(b []byte) bool {
+// appendQuantity appends a Quantity in canonical form.
+func appendQuantity(dst, b []byte) []byte {
 	s, ok := onlyString(b)
 	if !ok {
-		return false
+		return nil
 	}
 	if isCanonical(s) {
-		w.dst = append(w.dst, '"')
-		w.dst = append(w.dst, s...)
-		w.dst = append(w.dst, '"')
-		return true
+		dst = append(append(dst, '"'), s...)
+		return append(dst, '"')
 	}
 	var q resource.Quantity
 	if q.Unmarshal(b) != nil {
-		return false
+		return nil
 	}
 	out, err := q.MarshalJSON()
-	w.dst = append(w.dst, out...)
-	return err == nil
+	if err != nil {
+		return nil
+	}
+	return append(dst, out...)
 }
 
 // isCanonical recognizes the common quantities that resource.Quantity writes as it reads them: a whole number without
@@ -233,21 +221,19 @@ func isCanonical(s []byte) bool {
 	return false
 }
 
-// stringList writes a message whose field 1 is a repeated string as the array it is in Go.
-func (w *walker) stringList(b []byte) bool {
+// appendStringList appends a message whose field 1 is a repeated string as the array it is in Go.
+func appendStringList(dst, b []byte) []byte {
 	if len(b) == 0 {
-		w.dst = append(w.dst, "null"...)
-		return true
+		return append(dst, "null"...)
 	}
 	open := byte('[')
 	for i := 0; i < len(b); {
 		f, ok := wire.Next(b, i)
 		if !ok || f.Num != 1 || f.Type != wire.Bytes {
-			return false
+			return nil
 		}
-		w.dst = appendString(append(w.dst, open), b[f.Start:f.End])
+		dst = appendString(append(dst, open), b[f.Start:f.End])
 		open, i = ',', f.End
 	}
-	w.dst = append(w.dst, ']')
-	return true
+	return append(dst, ']')
 }

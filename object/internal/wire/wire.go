@@ -31,7 +31,7 @@ const maxNum = 1<<29 - 1
 // that stops before len(b) has met malformed input.
 func Next(b []byte, i int) (f Field, ok bool) {
 	var tag uint64
-	if i < len(b) && b[i] < 0x80 {
+	if uint(i) < uint(len(b)) && b[i] < 0x80 {
 		tag = uint64(b[i])
 		i++
 	} else if tag, i, ok = Uvarint(b, i); !ok {
@@ -90,21 +90,6 @@ func Uvarint(b []byte, i int) (v uint64, next int, ok bool) {
 		}
 	}
 	return 0, i, false
-}
-
-// Last returns the last field with number num in message b. It reports false when there is none or b is malformed.
-func Last(b []byte, num int32) (last Field, ok bool) {
-	for i := 0; i < len(b); {
-		f, valid := Next(b, i)
-		if !valid {
-			return last, false
-		}
-		if f.Num == num {
-			last, ok = f, true
-		}
-		i = f.End
-	}
-	return last, ok
 }
 
 // SizeUvarint is the number of bytes that AppendUvarint appends.
