@@ -1,0 +1,197 @@
+package kubelet
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"runtime"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/record"
+)
+
+// nodeReporter keeps the Node object: it makes it, and writes its status when that changes or has not been written for
+// StatusReportFrequency.
+type nodeReporter struct {
+	config   Config
+	client   kubernetes.Interface
+	recorder record.EventRecorder
+
+	reported time.Time         // when the status was last written
+	status   corev1.NodeStatus // as last written
+}
+
+// register makes the Node, or takes over one that is there, and retries until ctx ends: the API server may come up later.
+func (n *nodeReporter) register(ctx context.Context) error {
+	for wait := 100 * time.Millisecond; ; wait = min(2*wait, 7*time.Second) {
+		err := n.tryRegister(ctx)
+		if err == nil {
+			return nil
+		}
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		n.config.Logger.Warn("cannot register node", "node", n.config.NodeName, "error", err)
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(wait):
+		}
+	}
+}
+
+func (n *nodeReporter) tryRegister(ctx context.Context) error {
+	status, err := n.makeStatus(ctx, corev1.NodeStatus{})
+	if err != nil {
+		return err
+	}
+	node := &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: n.config.NodeName, Labels: n.labels()},
+		Status:     status,
+	}
+	made, err := n.client.CoreV1().Nodes().Create(ctx, node, metav1.CreateOptions{})
+	if apierrors.IsAlreadyExists(err) {
+		return n.takeOver(ctx)
+	}
+	if err != nil {
+		return err
+	}
+	n.wrote(made.Status)
+	n.recorder.Event(n.reference(made.UID), corev1.EventTypeNormal, "Starting", "Starting kubelet.")
+	return nil
+}
+
+// takeOver brings labels and status of a Node that was there already up to date.
+func (n *nodeReporter) takeOver(ctx context.Context) error {
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"labels": n.labels()}})
+	if err != nil {
+		return fmt.Errorf("encode labels: %w", err)
+	}
+	node, err := n.client.CoreV1().Nodes().Patch(ctx, n.config.NodeName, types.StrategicMergePatchType, patch, metav1.PatchOptions{})
+	if err != nil {
+		return err
+	}
+	n.status = node.Status
+	n.recorder.Event(n.reference(node.UID), corev1.EventTypeNormal, "Starting", "Starting kubelet.")
+	return n.write(ctx)
+}
+
+func (n *nodeReporter) reference(uid types.UID) *corev1.ObjectReference {
+	return &corev1.ObjectReference{APIVersion: "v1", Kind: "Node", Name: n.config.NodeName, UID: uid}
+}
+
+func (n *nodeReporter) labels() map[string]string {
+	labels := map[string]string{
+		corev1.LabelHostname:   n.config.NodeName,
+		corev1.LabelOSStable:   runtime.GOOS,
+		corev1.LabelArchStable: runtime.GOARCH,
+	}
+	for name, value := range n.config.Labels {
+		labels[name] = value
+	}
+	return labels
+}
+
+// run looks at the status every StatusUpdateFrequency.
+func (n *nodeReporter) run(ctx context.Context) {
+	ticker := time.NewTicker(n.config.StatusUpdateFrequency)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		next, err := n.makeStatus(ctx, n.status)
+		if err == nil && sameButHeartbeat(n.status, next) && time.Since(n.reported) < n.config.StatusReportFrequency {
+			continue
+		}
+		if err := n.write(ctx); err != nil && ctx.Err() == nil {
+			n.config.Logger.Warn("cannot write node status", "node", n.config.NodeName, "error", err)
+		}
+	}
+}
+
+// write reads the Node and patches its status. A node that was deleted is registered again.
+func (n *nodeReporter) write(ctx context.Context) error {
+	node, err := n.client.CoreV1().Nodes().Get(ctx, n.config.NodeName, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return n.tryRegister(ctx)
+	}
+	if err != nil {
+		return err
+	}
+	status, err := n.makeStatus(ctx, node.Status)
+	if err != nil {
+		return err
+	}
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": node.UID}, "status": status})
+	if err != nil {
+		return fmt.Errorf("encode node status: %w", err)
+	}
+	written, err := n.client.CoreV1().Nodes().Patch(ctx, n.config.NodeName, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
+	if err != nil {
+		return err
+	}
+	n.wrote(written.Status)
+	return nil
+}
+
+func (n *nodeReporter) wrote(status corev1.NodeStatus) { n.status, n.reported = status, time.Now() }
+
+// makeStatus describes the node as it is now. Transition times are taken from before where nothing changed.
+func (n *nodeReporter) makeStatus(ctx context.Context, before corev1.NodeStatus) (corev1.NodeStatus, error) {
+	name, version, err := n.config.Runtime.Version(ctx)
+	status := corev1.NodeStatus{
+		Capacity:    n.config.Capacity,
+		Allocatable: n.config.Capacity,
+		Addresses:   n.config.Addresses,
+		NodeInfo:    n.config.System,
+	}
+	status.NodeInfo.KubeletVersion = n.config.Version
+	status.NodeInfo.OperatingSystem, status.NodeInfo.Architecture = runtime.GOOS, runtime.GOARCH
+	status.NodeInfo.ContainerRuntimeVersion = name + "://" + version
+	ready := corev1.NodeCondition{Type: corev1.NodeReady, Status: corev1.ConditionTrue, Reason: "KubeletReady", Message: "kubelet is posting ready status"}
+	if err != nil {
+		ready.Status, ready.Reason, ready.Message = corev1.ConditionFalse, "KubeletNotReady", "container runtime is down: "+err.Error()
+	}
+	status.Conditions = []corev1.NodeCondition{
+		{Type: corev1.NodeMemoryPressure, Status: corev1.ConditionFalse, Reason: "KubeletHasSufficientMemory", Message: "kubelet has sufficient memory available"},
+		{Type: corev1.NodeDiskPressure, Status: corev1.ConditionFalse, Reason: "KubeletHasNoDiskPressure", Message: "kubelet has no disk pressure"},
+		{Type: corev1.NodePIDPressure, Status: corev1.ConditionFalse, Reason: "KubeletHasSufficientPID", Message: "kubelet has sufficient PID available"},
+		ready,
+	}
+	now := metav1.Now().Rfc3339Copy()
+	for i := range status.Conditions {
+		c := &status.Conditions[i]
+		c.LastHeartbeatTime, c.LastTransitionTime = now, now
+		for _, old := range before.Conditions {
+			if old.Type == c.Type && old.Status == c.Status {
+				c.LastTransitionTime = old.LastTransitionTime
+			}
+		}
+	}
+	return status, nil
+}
+
+// sameButHeartbeat compares what this kubelet reports, leaving out when.
+func sameButHeartbeat(a, b corev1.NodeStatus) bool {
+	strip := func(s corev1.NodeStatus) corev1.NodeStatus {
+		stripped := corev1.NodeStatus{Capacity: s.Capacity, Allocatable: s.Allocatable, Addresses: s.Addresses, NodeInfo: s.NodeInfo}
+		for _, c := range s.Conditions {
+			switch c.Type {
+			case corev1.NodeMemoryPressure, corev1.NodeDiskPressure, corev1.NodePIDPressure, corev1.NodeReady:
+				c.LastHeartbeatTime = metav1.Time{}
+				stripped.Conditions = append(stripped.Conditions, c)
+			}
+		}
+		return stripped
+	}
+	return apiequality.Semantic.DeepEqual(strip(a), strip(b))
+}

@@ -1,0 +1,292 @@
+package simulated
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"vigil/kubelet"
+)
+
+// Runtime simulates the containers of one node.
+type Runtime struct {
+	network netip.Prefix
+
+	mu      sync.Mutex
+	pods    map[types.UID]*pod
+	ips     map[netip.Addr]struct{}
+	last    netip.Addr
+	changed chan types.UID
+}
+
+type pod struct {
+	sandbox    kubelet.Sandbox
+	ip         netip.Addr
+	containers []*container // oldest first
+}
+
+type container struct {
+	kubelet.Container
+	end *time.Timer // nil when it runs for ever
+}
+
+// New makes a runtime whose pods get addresses of network, the node's pod CIDR.
+func New(network netip.Prefix) *Runtime {
+	return &Runtime{
+		network: network.Masked(),
+		pods:    map[types.UID]*pod{},
+		ips:     map[netip.Addr]struct{}{},
+		last:    network.Masked().Addr().Next(), // .1 is the gateway's
+		changed: make(chan types.UID, 64),
+	}
+}
+
+// Version implements kubelet.Runtime.
+func (r *Runtime) Version(context.Context) (name, version string, err error) {
+	return "simulated", "1", nil
+}
+
+// Pod implements kubelet.Runtime.
+func (r *Runtime) Pod(_ context.Context, uid types.UID) (*kubelet.Sandbox, []*kubelet.Container, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	p := r.pods[uid]
+	if p == nil {
+		return nil, nil, nil
+	}
+	sandbox := p.sandbox
+	containers := make([]*kubelet.Container, 0, len(p.containers))
+	for i := len(p.containers) - 1; i >= 0; i-- {
+		c := p.containers[i].Container
+		containers = append(containers, &c)
+	}
+	return &sandbox, containers, nil
+}
+
+// Pods implements kubelet.Runtime.
+func (r *Runtime) Pods(context.Context) ([]types.UID, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	uids := make([]types.UID, 0, len(r.pods))
+	for uid := range r.pods {
+		uids = append(uids, uid)
+	}
+	return uids, nil
+}
+
+// RunSandbox implements kubelet.Runtime.
+func (r *Runtime) RunSandbox(_ context.Context, p *corev1.Pod) (*kubelet.Sandbox, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	ip, err := r.takeIP()
+	if err != nil {
+		return nil, err
+	}
+	made := &pod{ip: ip, sandbox: kubelet.Sandbox{ID: "simulated://" + uuid.NewString(), Ready: true, IPs: []string{ip.String()}, Created: time.Now()}}
+	r.pods[p.UID] = made
+	sandbox := made.sandbox
+	return &sandbox, nil
+}
+
+// takeIP returns the next free address after the one given last.
+func (r *Runtime) takeIP() (netip.Addr, error) {
+	for at, tries := r.last.Next(), 0; tries < 1<<20; at, tries = at.Next(), tries+1 {
+		if !r.network.Contains(at) {
+			at = r.network.Addr().Next() // the gateway's, which the next step skips
+			continue
+		}
+		if _, taken := r.ips[at]; !taken {
+			r.ips[at], r.last = struct{}{}, at
+			return at, nil
+		}
+		if at == r.last {
+			break
+		}
+	}
+	return netip.Addr{}, fmt.Errorf("no address is free in %s", r.network)
+}
+
+// StopSandbox implements kubelet.Runtime.
+func (r *Runtime) StopSandbox(_ context.Context, uid types.UID) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	p := r.pods[uid]
+	if p == nil {
+		return nil
+	}
+	for _, c := range p.containers {
+		c.exit(137, "Error")
+	}
+	p.sandbox.Ready = false
+	delete(r.ips, p.ip)
+	return nil
+}
+
+// RemovePod implements kubelet.Runtime.
+func (r *Runtime) RemovePod(ctx context.Context, uid types.UID) error {
+	if err := r.StopSandbox(ctx, uid); err != nil {
+		return err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.pods, uid)
+	return nil
+}
+
+// EnsureImage implements kubelet.Runtime. Every image is there.
+func (r *Runtime) EnsureImage(_ context.Context, image string, _ corev1.PullPolicy) (id string, pulled bool, err error) {
+	name, _, _ := strings.Cut(image, "@")
+	if at := strings.LastIndexByte(name, ':'); at > strings.LastIndexByte(name, '/') {
+		name = name[:at]
+	}
+	if strings.HasSuffix(name, "/does-not-exist") {
+		return "", false, fmt.Errorf("image %q does not exist", image)
+	}
+	return "simulated://" + image, false, nil
+}
+
+// StartContainer implements kubelet.Runtime.
+func (r *Runtime) StartContainer(_ context.Context, p *corev1.Pod, spec *corev1.Container, imageID string, attempt int32) (id string, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	in := r.pods[p.UID]
+	if in == nil || !in.sandbox.Ready {
+		return "", fmt.Errorf("pod %s/%s has no sandbox", p.Namespace, p.Name)
+	}
+	c := &container{Container: kubelet.Container{
+		ID: "simulated://" + uuid.NewString(), Name: spec.Name, Image: spec.Image, ImageID: imageID, Attempt: attempt,
+		State: kubelet.ContainerRunning, Started: time.Now(),
+	}}
+	in.keep(c)
+	if life, code := script(p, spec); life != forever {
+		c.end = time.AfterFunc(life, func() { r.end(p.UID, c, code) })
+	}
+	return c.ID, nil
+}
+
+// keep adds a container and forgets all but the newest two of its name, as a runtime's garbage collection does.
+func (p *pod) keep(c *container) {
+	kept, same := p.containers[:0], 0
+	for _, old := range p.containers {
+		if old.Name == c.Name {
+			same++
+		}
+	}
+	for _, old := range p.containers {
+		if old.Name == c.Name && same > 1 {
+			same--
+			continue
+		}
+		kept = append(kept, old)
+	}
+	clear(p.containers[len(kept):])
+	p.containers = append(kept, c)
+}
+
+func (r *Runtime) end(uid types.UID, c *container, code int32) {
+	r.mu.Lock()
+	reason := "Completed"
+	if code != 0 {
+		reason = "Error"
+	}
+	c.exit(code, reason)
+	r.mu.Unlock()
+	r.changed <- uid
+}
+
+// exit ends a container that runs; the caller holds the runtime's lock.
+func (c *container) exit(code int32, reason string) {
+	if c.State != kubelet.ContainerRunning {
+		return
+	}
+	if c.end != nil {
+		c.end.Stop()
+	}
+	c.State, c.Finished, c.ExitCode, c.Reason = kubelet.ContainerExited, time.Now(), code, reason
+}
+
+// StopContainer implements kubelet.Runtime. A simulated container ends at once when it is asked to.
+func (r *Runtime) StopContainer(_ context.Context, id string, _ time.Duration) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, p := range r.pods {
+		for _, c := range p.containers {
+			if c.ID == id {
+				c.exit(0, "Completed")
+				return nil
+			}
+		}
+	}
+	return nil
+}
+
+// Follow implements kubelet.Runtime.
+func (r *Runtime) Follow(ctx context.Context, changed func(types.UID)) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case uid := <-r.changed:
+			changed(uid)
+		}
+	}
+}
+
+// Restore implements kubelet.Restorer: containers that were reported running run on.
+func (r *Runtime) Restore(p *corev1.Pod) {
+	if p.Status.PodIP == "" || p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed {
+		return
+	}
+	ip, err := netip.ParseAddr(p.Status.PodIP)
+	if err != nil {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if _, taken := r.ips[ip]; taken || r.pods[p.UID] != nil {
+		return
+	}
+	restored := &pod{ip: ip, sandbox: kubelet.Sandbox{ID: "simulated://" + uuid.NewString(), Ready: true, IPs: []string{p.Status.PodIP}, Created: time.Now()}}
+	r.ips[ip], r.pods[p.UID] = struct{}{}, restored
+	restore := func(specs []corev1.Container, statuses []corev1.ContainerStatus) {
+		for i := range specs {
+			for j := range statuses {
+				if statuses[j].Name == specs[i].Name {
+					r.restoreContainer(p, restored, &specs[i], &statuses[j])
+				}
+			}
+		}
+	}
+	restore(p.Spec.InitContainers, p.Status.InitContainerStatuses)
+	restore(p.Spec.Containers, p.Status.ContainerStatuses)
+}
+
+func (r *Runtime) restoreContainer(p *corev1.Pod, in *pod, spec *corev1.Container, status *corev1.ContainerStatus) {
+	c := &container{Container: kubelet.Container{
+		ID: status.ContainerID, Name: status.Name, Image: status.Image, ImageID: status.ImageID, Attempt: status.RestartCount,
+	}}
+	ended := status.State.Terminated
+	if ended == nil && status.State.Waiting != nil {
+		ended = status.LastTerminationState.Terminated // in CrashLoopBackOff
+	}
+	switch {
+	case status.State.Running != nil:
+		c.State, c.Started = kubelet.ContainerRunning, status.State.Running.StartedAt.Time
+		if life, code := script(p, spec); life != forever {
+			c.end = time.AfterFunc(life-time.Since(c.Started), func() { r.end(p.UID, c, code) })
+		}
+	case ended != nil:
+		c.State, c.Started, c.Finished = kubelet.ContainerExited, ended.StartedAt.Time, ended.FinishedAt.Time
+		c.ExitCode, c.Reason, c.Message = ended.ExitCode, ended.Reason, ended.Message
+	default:
+		return
+	}
+	in.containers = append(in.containers, c)
+}
