@@ -13,6 +13,7 @@ import (
 	"vigil/apiserver/health"
 	"vigil/apiserver/metrics"
 	"vigil/apiserver/negotiate"
+	"vigil/apiserver/openapi"
 	"vigil/apiserver/respond"
 )
 
@@ -38,7 +39,8 @@ func newPaths(s *Server) (*paths, error) {
 		p.prefixes["/"+name+"/"] = e
 	}
 
-	version, err := json.MarshalIndent(versionInfo(s.config.Version, s.config.GitCommit), "", "  ")
+	info := versionInfo(s.config.Version, s.config.GitCommit)
+	version, err := json.MarshalIndent(info, "", "  ")
 	if err != nil {
 		return nil, err
 	}
@@ -47,6 +49,9 @@ func newPaths(s *Server) (*paths, error) {
 		_ = respond.Bytes(w, r, http.StatusOK, "application/json", version)
 	})
 	p.exact["/metrics"] = promhttp.HandlerFor(s.config.Gatherer, promhttp.HandlerOpts{EnableOpenMetrics: true})
+
+	docs := openapi.New(s.config.Kinds.All(), info.GitVersion)
+	p.exact["/openapi/v2"], p.exact["/openapi/v3"], p.prefixes["/openapi/v3/"] = docs, docs, docs
 
 	p.prefixes["/debug/pprof/"] = http.HandlerFunc(pprof.Index)
 	p.exact["/debug/pprof/cmdline"] = http.HandlerFunc(pprof.Cmdline)

@@ -112,12 +112,14 @@ func (c *call) placed(k *kinds.Kind) bool {
 	if !k.Namespaced {
 		return !c.info.InNamespace
 	}
-	return c.info.InNamespace || c.info.Name == ""
+	// Collections can be read across namespaces. The name of one comes from a selector.
+	collection := c.info.Verb == "list" || (c.info.Verb == "watch" && !c.info.Legacy)
+	return c.info.InNamespace || collection || c.info.Name == ""
 }
 
 func (c *call) serveWatch(rt *route, opts *request.ListOptions) {
 	switch {
-	case rt == nil || !c.placedWatch(rt.Kind):
+	case rt == nil || !c.placed(rt.Kind):
 		c.notFound()
 		return
 	case !slices.Contains(rt.verbs, "watch") || (c.req.Method != http.MethodGet && c.req.Method != http.MethodHead):
@@ -129,14 +131,6 @@ func (c *call) serveWatch(rt *route, opts *request.ListOptions) {
 	if err := c.server.reader.Watch(&c.rec, c.req, &rt.Resource, &c.info, opts); err != nil {
 		c.fail(err)
 	}
-}
-
-// placedWatch is placed for watches, where the name may come from a selector.
-func (c *call) placedWatch(k *kinds.Kind) bool {
-	if !k.Namespaced {
-		return !c.info.InNamespace
-	}
-	return c.info.InNamespace || !c.info.Legacy || c.info.Name == ""
 }
 
 // serveObject answers requests for objects and collections.
