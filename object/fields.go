@@ -30,6 +30,10 @@ func (v *Version) Field(label string) (value string, ok bool) {
 	return v.fieldValue(f), true
 }
 
+// FieldAt returns the value at a field that need not be one of the type's: for Get functions that look at more than
+// one place.
+func (v *Version) FieldAt(f *Field) string { return v.fieldValue(f) }
+
 // FieldIs reports whether the field has the value, or, when its leaf is repeated, one of its elements has it.
 func (v *Version) FieldIs(label, value string) bool {
 	f := v.typ.field(label)

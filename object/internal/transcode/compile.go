@@ -279,6 +279,9 @@ func (c *compiler) shape(t reflect.Type, f *field) (err error) {
 		f.shape, elem = list, t.Elem()
 	}
 	f.value, err = c.value(elem)
+	if err == nil && f.value.kind == stringList && f.shape != mapping {
+		return fmt.Errorf("%s outside a map", t) // nil here, empty there: not seen yet
+	}
 	return err
 }
 

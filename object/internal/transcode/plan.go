@@ -85,7 +85,7 @@ const (
 	intOrString              // intstr.IntOrString
 	fieldsV1                 // metav1.FieldsV1
 	rawExtension             // runtime.RawExtension
-	stringList               // a slice of strings that is a message: authentication's ExtraValue
+	stringList               // a slice of strings that is a message: authentication's ExtraValue; in maps only
 )
 
 // isMessage reports whether the value is a message on the wire.

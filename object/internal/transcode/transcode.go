@@ -151,7 +151,7 @@ func (w *walker) absent(dst []byte, f *field, depth int) []byte {
 	switch {
 	case f.shape == inline:
 		return w.members(dst, f.value.plan, nil, depth+1)
-	case f.omit == zeroTime, f.omit == empty && f.value.kind == stringList:
+	case f.omit == zeroTime:
 		return dst
 	case f.shape == single && f.value.kind != base64Bytes:
 		return w.value(appendName(dst, f), &f.value, nil, 0, depth)
@@ -162,7 +162,7 @@ func (w *walker) absent(dst []byte, f *field, depth int) []byte {
 // isEmpty is what omitempty asks of a value that is neither pointer, list nor map. Structs are never empty.
 func isEmpty(k kind, at place) bool {
 	switch k {
-	case text, base64Bytes, stringList:
+	case text, base64Bytes:
 		return at.start == at.end
 	case boolean, int64s, uint64s:
 		return at.num == 0

@@ -221,10 +221,11 @@ func isCanonical(s []byte) bool {
 	return false
 }
 
-// appendStringList appends a message whose field 1 is a repeated string as the array it is in Go.
+// appendStringList appends a message whose field 1 is a repeated string as the array it is in Go. The decoder makes an
+// empty slice for an empty map value, not nil.
 func appendStringList(dst, b []byte) []byte {
 	if len(b) == 0 {
-		return append(dst, "null"...)
+		return append(dst, "[]"...)
 	}
 	open := byte('[')
 	for i := 0; i < len(b); {
