@@ -47,7 +47,17 @@ func Event() *kinds.Kind {
 	}
 }
 
-// eventFields are the selectable fields: 2 is involvedObject, 5 source, 14 reportingComponent.
+var (
+	sourceComponent    = object.Field{Label: "source.component", Proto: []int32{5, 1}}
+	reportingComponent = object.Field{Label: "reportingComponent", Proto: []int32{14}}
+)
+
+// eventSource is who reported the event, in the old place or in the new one.
+func eventSource(v *object.Version) string {
+	return column.Or(v.FieldAt(&sourceComponent), v.FieldAt(&reportingComponent))
+}
+
+// eventFields are the selectable fields; 2 is involvedObject.
 func eventFields() []object.Field {
 	return []object.Field{
 		{Label: "involvedObject.kind", Proto: []int32{2, 1}},
@@ -58,8 +68,8 @@ func eventFields() []object.Field {
 		{Label: "involvedObject.resourceVersion", Proto: []int32{2, 6}},
 		{Label: "involvedObject.fieldPath", Proto: []int32{2, 7}},
 		{Label: "reason", Proto: []int32{3}},
-		{Label: "reportingComponent", Proto: []int32{14}},
-		{Label: "source", Proto: []int32{5, 1}},
+		reportingComponent,
+		{Label: "source", Get: eventSource},
 		{Label: "type", Proto: []int32{9}},
 	}
 }
@@ -111,7 +121,7 @@ func eventColumns() []metav1.TableColumnDefinition {
 		column.Text("Type", doc["type"]),
 		column.Text("Reason", doc["reason"]),
 		column.Text("Object", doc["involvedObject"]),
-		column.Wide(column.Text("Subobject", doc["involvedObject.fieldPath"])),
+		column.Wide(column.Text("Subobject", corev1.ObjectReference{}.SwaggerDoc()["fieldPath"])),
 		column.Wide(column.Text("Source", doc["source"])),
 		column.Text("Message", doc["message"]),
 		column.Wide(column.Text("First Seen", doc["firstTimestamp"])),
