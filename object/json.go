@@ -10,42 +10,52 @@ import (
 	"vigil/object/internal/transcode"
 )
 
-// encodings are the forms of a version that are made on demand, each at most once.
+// encodings are the forms of a version that are made on demand, each at most once. Most versions are never asked for
+// any, so a Version holds only a pointer to them.
 type encodings struct {
-	json     lazy // the whole object as JSON
-	metaJSON lazy // PartialObjectMetadata as JSON
-	metaWire lazy // PartialObjectMetadata as a protobuf envelope
+	mu       sync.Mutex // held while one is made; callers that come meanwhile wait for it
+	json     form       // the whole object as JSON
+	metaJSON form       // PartialObjectMetadata as JSON
+	metaWire form       // PartialObjectMetadata as a protobuf envelope
 }
 
-// lazy is one encoding: the first caller makes it, callers that come meanwhile wait for it.
-type lazy struct {
-	ready atomic.Bool // bytes and err may be read
-	mu    sync.Mutex  // held while they are made
+// form is one encoding, nil before it is made.
+type form = atomic.Pointer[encoded]
+
+type encoded struct {
 	bytes []byte
 	err   error
 }
 
-func (l *lazy) get(v *Version, build func(*Version) ([]byte, error)) ([]byte, error) {
-	if !l.ready.Load() {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		if !l.ready.Load() {
-			l.bytes, l.err = build(v)
-			l.ready.Store(true)
-		}
+// get returns the encoding f, which build makes if nobody has yet.
+func (e *encodings) get(f *form, v *Version, build func(*Version) ([]byte, error)) ([]byte, error) {
+	made := f.Load()
+	if made == nil {
+		made = e.make(f, v, build)
 	}
-	return l.bytes, l.err
+	return made.bytes, made.err
 }
 
-func (l *lazy) sizeBytes() int {
-	if !l.ready.Load() {
-		return 0
+func (e *encodings) make(f *form, v *Version, build func(*Version) ([]byte, error)) *encoded {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if made := f.Load(); made != nil {
+		return made
 	}
-	return cap(l.bytes)
+	made := &encoded{}
+	made.bytes, made.err = build(v)
+	f.Store(made)
+	return made
 }
 
 func (e *encodings) sizeBytes() int {
-	return int(unsafe.Sizeof(*e)) + e.json.sizeBytes() + e.metaJSON.sizeBytes() + e.metaWire.sizeBytes()
+	n := int(unsafe.Sizeof(*e))
+	for _, f := range []*form{&e.json, &e.metaJSON, &e.metaWire} {
+		if made := f.Load(); made != nil {
+			n += int(unsafe.Sizeof(*made)) + cap(made.bytes)
+		}
+	}
+	return n
 }
 
 // encodings returns the place for the forms made on demand.
@@ -63,7 +73,8 @@ func (v *Version) JSON() ([]byte, error) {
 	if !v.isProto() {
 		return v.wire, nil
 	}
-	return v.encodings().json.get(v, (*Version).makeJSON)
+	e := v.encodings()
+	return e.get(&e.json, v, (*Version).makeJSON)
 }
 
 // AppendJSONItem appends the object as it stands in a JSON list: items of typed lists have no kind and apiVersion,

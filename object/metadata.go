@@ -40,13 +40,15 @@ func (v *Version) MetadataProtobufMessage() ([]byte, error) {
 // MetadataProtobuf returns the object as PartialObjectMetadata in a complete envelope. Custom resources have this
 // form, too.
 func (v *Version) MetadataProtobuf() ([]byte, error) {
-	return v.encodings().metaWire.get(v, (*Version).makeMetadataProtobuf)
+	e := v.encodings()
+	return e.get(&e.metaWire, v, (*Version).makeMetadataProtobuf)
 }
 
 // MetadataJSON returns the object as PartialObjectMetadata in JSON, without a newline at the end. Items of a
 // PartialObjectMetadataList have the same form.
 func (v *Version) MetadataJSON() ([]byte, error) {
-	return v.encodings().metaJSON.get(v, (*Version).makeMetadataJSON)
+	e := v.encodings()
+	return e.get(&e.metaJSON, v, (*Version).makeMetadataJSON)
 }
 
 func (v *Version) makeMetadataProtobuf() ([]byte, error) {

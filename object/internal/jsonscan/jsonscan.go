@@ -4,11 +4,6 @@
 // strings), never panics and never reads outside the slice it is given.
 package jsonscan
 
-import (
-	"encoding/binary"
-	"math/bits"
-)
-
 // Style tells how a value is written.
 type Style uint8
 
@@ -39,52 +34,6 @@ func Valid(b []byte) (style Style, ok bool) {
 		return 0, false
 	}
 	return s.style, s.space(end) == len(b)
-}
-
-// Member is one key with its value in an object. Offsets count from the start of the object's slice.
-type Member struct {
-	Key        []byte // between the quotes, as written
-	KeyStart   int    // the quote before the key
-	Start, End int    // the value
-}
-
-// Next returns the member that begins at or behind b[i], which must be just behind the object's '{' or at the end of
-// the previous member. It reports false at the closing brace and for malformed input.
-func Next(b []byte, i int) (m Member, ok bool) {
-	s := scanner{b: b}
-	if i = s.space(i); i < len(b) && b[i] == ',' {
-		i = s.space(i + 1)
-	}
-	if i >= len(b) || b[i] != '"' {
-		return m, false
-	}
-	m.KeyStart = i
-	end := s.str(i)
-	if end < 0 {
-		return m, false
-	}
-	m.Key = b[i+1 : end-1]
-	if i = s.space(end); i >= len(b) || b[i] != ':' {
-		return m, false
-	}
-	m.Start = s.space(i + 1)
-	m.End = s.value(m.Start, 0)
-	return m, m.End >= 0
-}
-
-// Find returns the first member of the object that begins at b[i] (its '{') with that key.
-func Find(b []byte, i int, key string) (m Member, ok bool) {
-	if i < 0 || i >= len(b) || b[i] != '{' {
-		return m, false
-	}
-	for i++; ; i = m.End {
-		if m, ok = Next(b, i); !ok {
-			return Member{}, false
-		}
-		if string(m.Key) == key {
-			return m, true
-		}
-	}
 }
 
 type scanner struct {
@@ -183,82 +132,6 @@ func (s *scanner) array(i, depth int) int {
 		default:
 			return -1
 		}
-	}
-	return -1
-}
-
-// plain has true for the bytes of a string that need no closer look.
-var plain = func() (t [256]bool) {
-	for c := 0x20; c < 256; c++ {
-		t[c] = c != '"' && c != '\\' && c != '<' && c != '>' && c != '&' && c != 0xe2
-	}
-	return t
-}()
-
-// plainRun returns how many of the eight bytes of w, from the lowest, are plain ASCII.
-func plainRun(w uint64) int {
-	const ones, highs = 0x0101010101010101, 0x8080808080808080
-	// Each term has the high bit of a byte set where the byte is below 0x20, or equal to the character. A borrow can
-	// set it in bytes above the lowest true one only.
-	hit := (w - ones*0x20) | (w ^ ones*'"' - ones) | (w ^ ones*'\\' - ones) | (w ^ ones*'<' - ones) | (w ^ ones*'>' - ones) | (w ^ ones*'&' - ones)
-	return bits.TrailingZeros64((hit&^w|w)&highs) / 8
-}
-
-// str returns the offset behind the string whose opening quote is at i, or -1.
-func (s *scanner) str(i int) int {
-	b := s.b
-	for i++; i < len(b); i++ {
-		for i+8 <= len(b) {
-			n := plainRun(binary.LittleEndian.Uint64(b[i:]))
-			if i += n; n < 8 {
-				break
-			}
-		}
-		if i >= len(b) {
-			return -1
-		}
-		c := b[i]
-		if plain[c] {
-			continue
-		}
-		switch {
-		case c == '"':
-			return i + 1
-		case c < 0x20:
-			return -1
-		case c == '\\':
-			if i = s.escape(i + 1); i < 0 {
-				return -1
-			}
-		case c == 0xe2: // U+2028 and U+2029 are e2 80 a8 and e2 80 a9
-			if i+2 < len(b) && b[i+1] == 0x80 && b[i+2]&^1 == 0xa8 {
-				s.style |= Escapable
-			}
-		default:
-			s.style |= Escapable
-		}
-	}
-	return -1
-}
-
-// escape returns the offset of the last byte of the escape whose letter is at i, or -1.
-func (s *scanner) escape(i int) int {
-	if i >= len(s.b) {
-		return -1
-	}
-	switch s.b[i] {
-	case '"', '\\', '/', 'b', 'f', 'n', 'r', 't':
-		return i
-	case 'u':
-		if i+4 >= len(s.b) {
-			return -1
-		}
-		for _, c := range s.b[i+1 : i+5] {
-			if !('0' <= c && c <= '9' || 'a' <= c|0x20 && c|0x20 <= 'f') {
-				return -1
-			}
-		}
-		return i + 4
 	}
 	return -1
 }
