@@ -43,10 +43,19 @@ func fromJSON(data, original []byte, v Validation, gvk schema.GroupVersionKind, 
 	} else {
 		problems, err = kjson.UnmarshalStrict(data, obj)
 	}
-	if err == nil && withDefaults(obj.GetObjectKind().GroupVersionKind(), gvk) == gvk {
+	if err == nil && is(obj.GetObjectKind(), gvk) {
 		return problems, nil
 	}
 	return nil, explainJSON(data, original, gvk, err)
+}
+
+// is says whether a decoded object calls itself a gvk, as far as it says anything.
+func is(kind schema.ObjectKind, gvk schema.GroupVersionKind) bool {
+	actual := kind.GroupVersionKind()
+	if meta, ok := kind.(*metav1.TypeMeta); ok && actual.Version == "" && meta.APIVersion != "" {
+		return false // not even a version
+	}
+	return withDefaults(actual, gvk) == gvk
 }
 
 func fromYAML(body []byte, v Validation, gvk schema.GroupVersionKind, obj runtime.Object) ([]error, error) {

@@ -26,10 +26,10 @@ func openEnvelope(body []byte) (envelope, error) {
 	case len(body) == len(envelopePrefix):
 		return env, errors.New("empty body")
 	}
-	err := eachField(body[len(envelopePrefix):], func(num protowire.Number, value []byte) error {
+	err := eachField(body[len(envelopePrefix):], 4, func(num protowire.Number, value []byte) error {
 		switch num {
 		case 1:
-			return eachField(value, func(num protowire.Number, value []byte) error {
+			return eachField(value, 2, func(num protowire.Number, value []byte) error {
 				switch num {
 				case 1:
 					env.apiVersion = string(value)
@@ -46,8 +46,9 @@ func openEnvelope(body []byte) (envelope, error) {
 	return env, err
 }
 
-// eachField calls fn for every length-delimited field of a message and skips the others.
-func eachField(message []byte, fn func(num protowire.Number, value []byte) error) error {
+// eachField calls fn for every length-delimited field of a message. The fields up to last have to be that; others are
+// skipped.
+func eachField(message []byte, last protowire.Number, fn func(num protowire.Number, value []byte) error) error {
 	for len(message) > 0 {
 		num, typ, n := protowire.ConsumeTag(message)
 		if n < 0 {
@@ -55,6 +56,9 @@ func eachField(message []byte, fn func(num protowire.Number, value []byte) error
 		}
 		message = message[n:]
 		if typ != protowire.BytesType {
+			if num <= last {
+				return fmt.Errorf("proto: wrong wireType = %d for field %d", typ, num)
+			}
 			if n = protowire.ConsumeFieldValue(num, typ, message); n < 0 {
 				return protowire.ParseError(n)
 			}

@@ -113,7 +113,7 @@ func (p *Patch) Apply(source Source, gvk schema.GroupVersionKind, obj runtime.Ob
 	}
 	var patched []byte
 	if p.kind == types.JSONPatchType {
-		if patched, err = p.ops.Apply(current); err != nil {
+		if patched, err = p.applyOperations(current); err != nil {
 			return nil, unprocessable(err)
 		}
 	} else if patched, err = jsonpatch.MergePatch(current, p.body); err != nil {
@@ -127,6 +127,17 @@ func (p *Patch) Apply(source Source, gvk schema.GroupVersionKind, obj runtime.Ob
 		problems, err = kjson.UnmarshalStrict(patched, obj)
 	}
 	return p.finish(string(patched), gvk, obj, append(p.problems[:len(p.problems):len(p.problems)], problems...), err)
+}
+
+// applyOperations applies a JSON patch. The library panics on some operations that make no sense, like a replacement of
+// the whole document by nothing; they are errors of the patch like any other.
+func (p *Patch) applyOperations(current []byte) (patched []byte, err error) {
+	defer func() {
+		if reason := recover(); reason != nil {
+			err = fmt.Errorf("apply JSON patch: %v", reason)
+		}
+	}()
+	return p.ops.Apply(current)
 }
 
 // finish judges the decoded result: err is why it could not be decoded, problems is what strict decoding found, shown
