@@ -100,6 +100,7 @@ func New(config Config) (*Server, error) {
 		Table:     config.Kinds,
 		Store:     s.store,
 		Cache:     func(k *kinds.Kind) write.Cache { return s.cacheOf[k] },
+		List:      s.listForDelete,
 		Prefix:    s.prefix,
 		Hooks:     config.WriteHooks,
 		Authorize: s.authorizeWrite,

@@ -1,6 +1,7 @@
 package read
 
 import (
+	"context"
 	"net/http"
 	"time"
 
@@ -56,7 +57,7 @@ func List(w http.ResponseWriter, req *http.Request, res *Resource, info *request
 	if err != nil {
 		return err
 	}
-	items, meta, err := selectObjects(req, res, info, opts)
+	items, meta, err := Select(req.Context(), res, info, opts)
 	if err != nil {
 		return err
 	}
@@ -72,9 +73,9 @@ func List(w http.ResponseWriter, req *http.Request, res *Resource, info *request
 	return nil
 }
 
-// selectObjects returns the objects that a list's options select and the list's metadata. The objects are shared: never change
+// Select returns the objects that a list's options select and the list's metadata. The objects are shared: never change
 // one. The error is a Status.
-func selectObjects(req *http.Request, res *Resource, info *request.Info, opts *request.ListOptions) ([]*object.Version, object.ListMeta, error) {
+func Select(ctx context.Context, res *Resource, info *request.Info, opts *request.ListOptions) ([]*object.Version, object.ListMeta, error) {
 	if err := opts.Complete(); err != nil {
 		return nil, object.ListMeta{}, err
 	}
@@ -82,7 +83,7 @@ func selectObjects(req *http.Request, res *Resource, info *request.Info, opts *r
 	if err != nil {
 		return nil, object.ListMeta{}, err
 	}
-	p, err := plan(req.Context(), res, opts)
+	p, err := plan(ctx, res, opts)
 	if err != nil {
 		return nil, object.ListMeta{}, err
 	}
