@@ -99,7 +99,7 @@ func validateDeploymentStatusUpdate(obj, old kinds.Object) field.ErrorList {
 func deploymentWarnings(obj, old kinds.Object) []string {
 	d := obj.(*appsv1.Deployment)
 	if old == nil {
-		return warnTemplate(&d.Spec.Template, nil, true)
+		return warnWorkload(d.Name, &d.Spec.Template, nil)
 	}
-	return warnTemplate(&d.Spec.Template, &old.(*appsv1.Deployment).Spec.Template, d.Generation != old.GetGeneration())
+	return warnWorkload(d.Name, &d.Spec.Template, &old.(*appsv1.Deployment).Spec.Template)
 }

@@ -48,7 +48,7 @@ func validateReplicaSetStatusUpdate(obj, _ kinds.Object) field.ErrorList {
 func replicaSetWarnings(obj, old kinds.Object) []string {
 	rs := obj.(*appsv1.ReplicaSet)
 	if old == nil {
-		return warnTemplate(&rs.Spec.Template, nil, true)
+		return warnWorkload(rs.Name, &rs.Spec.Template, nil)
 	}
-	return warnTemplate(&rs.Spec.Template, &old.(*appsv1.ReplicaSet).Spec.Template, rs.Generation != old.GetGeneration())
+	return warnWorkload(rs.Name, &rs.Spec.Template, &old.(*appsv1.ReplicaSet).Spec.Template)
 }

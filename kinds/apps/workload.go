@@ -1,7 +1,11 @@
 package apps
 
 import (
+	"fmt"
+
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -74,10 +78,16 @@ func validateNotAbove(path *field.Path, limit int32, limitName string, counters 
 	return errs
 }
 
-// warnTemplate returns the warnings of a template where they are of use: on create, and when the template changed.
-func warnTemplate(template, old *corev1.PodTemplateSpec, changed bool) []string {
-	if old != nil && !changed {
+// warnWorkload returns the warnings of a workload's template where they are of use: on create (old is nil) and when the
+// template changed; on create also that of a name which no host can have.
+func warnWorkload(name string, template, old *corev1.PodTemplateSpec) []string {
+	var warnings []string
+	if old == nil {
+		if texts := apivalidation.NameIsDNSLabel(name, false); len(texts) > 0 {
+			warnings = append(warnings, fmt.Sprintf("metadata.name: this is used in Pod names and hostnames, which can result in surprising behavior; a DNS label is recommended: %v", texts))
+		}
+	} else if equality.Semantic.DeepEqual(template, old) {
 		return nil
 	}
-	return podspec.WarningsForTemplate(template, field.NewPath("spec", "template"))
+	return append(warnings, podspec.WarningsForTemplate(template, field.NewPath("spec", "template"))...)
 }
