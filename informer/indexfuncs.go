@@ -45,7 +45,7 @@ func ByLabel(label string) IndexFunc {
 }
 
 // ByField indexes protobuf objects by the strings at a path of field numbers from the kind's message down
-// (spec.nodeName of pods: 3, 10). Empty and absent strings are not indexed. JSON objects have no field numbers and
+// (spec.nodeName of pods: 2, 10). Empty and absent strings are not indexed. JSON objects have no field numbers and
 // are decoded to T, of which value is asked.
 func ByField[T runtime.Object](value func(T) []string, path ...int32) IndexFunc {
 	slow := ByDecoded(value)

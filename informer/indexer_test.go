@@ -1,0 +1,103 @@
+package informer
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"vigil/informer/internal/wire"
+)
+
+// labelled makes an object with a label that says which index values it has.
+func labelled(key string, v int, label string) *Object {
+	data := fmt.Sprintf(`{"metadata":{"name":%q,"labels":{"x":%q},"resourceVersion":"%d"}}`, key, label, v)
+	var m wire.Meta
+	if err := wire.ReadMeta(wire.JSON, []byte(data), &m); err != nil {
+		panic(err)
+	}
+	o, err := newObject(podResource.Type, wire.JSON, key, []byte(data), &m, false)
+	if err != nil {
+		panic(err)
+	}
+	return o
+}
+
+// An indexer with random contents must answer as a walk over all objects does.
+func TestIndexer_AnswersAsAScanDoes(t *testing.T) {
+	seed := uint64(time.Now().UnixNano())
+	t.Log("seed", seed)
+	rng := rand.New(rand.NewPCG(seed, 0))
+	letters := func(dst []string, o *Object) []string { // several values, or none, or the same twice
+		for _, r := range o.Labels().Get("x") {
+			dst = append(dst, string(r))
+		}
+		return dst
+	}
+	x := newIndexer(map[string]IndexFunc{"x": ByLabel("x"), "letters": letters})
+	truth := map[string]*Object{}
+	values := []string{"", "a", "b", "ab", "aa", "abc"}
+	for v := range 5000 {
+		if v == 3000 {
+			x.add("late", letters)
+		}
+		key := fmt.Sprint("o", rng.IntN(60))
+		old := truth[key]
+		if old != nil && rng.IntN(3) == 0 {
+			x.remove(old)
+			delete(truth, key)
+			continue
+		}
+		o := labelled(key, v, values[rng.IntN(len(values))])
+		x.put(old, o)
+		truth[key] = o
+	}
+	keys := func(objects []*Object) []string {
+		out := []string{}
+		for _, o := range objects {
+			if truth[o.Key()] != o {
+				t.Errorf("%s@%s is not the newest version", o.Key(), o.ResourceVersion())
+			}
+			out = append(out, o.Key())
+		}
+		slices.Sort(out)
+		return out
+	}
+	var size int64
+	want := map[string]map[string][]string{"x": {}, "letters": {}, "late": {}}
+	for _, o := range truth {
+		size += int64(o.SizeBytes())
+		for name, fn := range map[string]IndexFunc{"x": ByLabel("x"), "letters": letters, "late": letters} {
+			vs := fn(nil, o)
+			slices.Sort(vs)
+			for _, v := range slices.Compact(vs) {
+				want[name][v] = append(want[name][v], o.Key())
+			}
+		}
+	}
+	for name, byValue := range want {
+		got := map[string][]string{}
+		for _, v := range x.IndexValues(name) {
+			objects, err := x.ByIndex(name, v)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got[v] = keys(objects)
+		}
+		for _, ks := range byValue {
+			slices.Sort(ks)
+		}
+		if diff := cmp.Diff(byValue, got); diff != "" {
+			t.Errorf("index %s (-want +got):\n%s", name, diff)
+		}
+	}
+	if got := x.SizeBytes(); got != size {
+		t.Errorf("SizeBytes is %d, want %d", got, size)
+	}
+	if got := x.Len(); got != len(truth) || len(keys(x.List(""))) != got {
+		t.Errorf("Len is %d, want %d", got, len(truth))
+	}
+}
