@@ -185,6 +185,7 @@ func (c *call) serveSubresource(rt *route) error {
 	if err != nil {
 		return err
 	}
+	view.GetObjectKind().SetGroupVersionKind(sub.GVK)
 	return read.WriteView(&c.rec, c.req, http.StatusOK, form, view)
 }
 

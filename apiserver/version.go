@@ -12,6 +12,9 @@ const (
 	kubernetesMajor = "1"
 	kubernetesMinor = "37"
 	kubernetesPatch = "2"
+
+	// KubernetesVersion is the release as nodes and clients name it.
+	KubernetesVersion = "v" + kubernetesMajor + "." + kubernetesMinor + "." + kubernetesPatch
 )
 
 // versionInfo is what /version answers.
@@ -23,7 +26,7 @@ func versionInfo(own, commit string) version.Info {
 		EmulationMinor:        kubernetesMinor,
 		MinCompatibilityMajor: kubernetesMajor,
 		MinCompatibilityMinor: "36",
-		GitVersion:            "v" + kubernetesMajor + "." + kubernetesMinor + "." + kubernetesPatch + "+vigil-" + own,
+		GitVersion:            KubernetesVersion + "+vigil-" + own,
 		GitCommit:             commit,
 		GitTreeState:          "clean",
 		GoVersion:             runtime.Version(),

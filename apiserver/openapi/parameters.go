@@ -26,8 +26,6 @@ var (
 	fieldValidation = query("fieldValidation", "string",
 		"What becomes of unknown and duplicate fields: 'Ignore' drops them, 'Warn' drops them with a warning, 'Strict' fails the request.")
 
-	force = query("force", "boolean", "Take fields over from other managers when an apply conflicts.")
-
 	// listParameters are the options of lists, watches and deletions of a collection.
 	listParameters = []*spec3.Parameter{
 		query("allowWatchBookmarks", "boolean", "Send events of type BOOKMARK now and then, which carry only a resource version."),
@@ -42,8 +40,8 @@ var (
 		query("watch", "boolean", "Send changes as they happen instead of a list."),
 	}
 
-	createParameters = []*spec3.Parameter{dryRun, fieldManager, fieldValidation}
-	patchParameters  = []*spec3.Parameter{dryRun, fieldManager, fieldValidation, force}
+	// writeParameters are the options of creates, updates and patches.
+	writeParameters  = []*spec3.Parameter{dryRun, fieldManager, fieldValidation}
 	deleteParameters = []*spec3.Parameter{
 		dryRun,
 		query("gracePeriodSeconds", "integer", "How long the object may take to end by itself."),

@@ -18,7 +18,7 @@ import (
 var (
 	objectTypes = []string{"application/json", "application/yaml", "application/vnd.kubernetes.protobuf"}
 	listTypes   = append(slices.Clone(objectTypes), "application/json;stream=watch", "application/vnd.kubernetes.protobuf;stream=watch")
-	patchTypes  = []string{"application/json-patch+json", "application/merge-patch+json", "application/strategic-merge-patch+json", "application/apply-patch+yaml"}
+	patchTypes  = []string{"application/json-patch+json", "application/merge-patch+json", "application/strategic-merge-patch+json"}
 )
 
 // document builds the document of one group and version.
@@ -102,7 +102,7 @@ func (d *document) add(k *kinds.Kind) {
 		collection.Get = respondWith(withQuery(op("list", "list", scope, k.GVK), listParameters), list, listTypes, "200")
 	}
 	if has("create") {
-		collection.Post = withBody(respondWith(withQuery(op("post", "create", scope, k.GVK), createParameters), model, objectTypes, "200", "201", "202"), model, []string{"*/*"}, true)
+		collection.Post = withBody(respondWith(withQuery(op("post", "create", scope, k.GVK), writeParameters), model, objectTypes, "200", "201", "202"), model, []string{"*/*"}, true)
 	}
 	if has("deletecollection") {
 		o := withQuery(withQuery(op("deletecollection", "deleteCollection", scope, k.GVK), deleteParameters), listParameters[1:9])
@@ -120,10 +120,10 @@ func (d *document) add(k *kinds.Kind) {
 		item.Get = respondWith(op("get", "read", scope, k.GVK), model, objectTypes, "200")
 	}
 	if has("update") {
-		item.Put = withBody(respondWith(withQuery(op("put", "replace", scope, k.GVK), createParameters), model, objectTypes, "200", "201"), model, []string{"*/*"}, true)
+		item.Put = withBody(respondWith(withQuery(op("put", "replace", scope, k.GVK), writeParameters), model, objectTypes, "200", "201"), model, []string{"*/*"}, true)
 	}
 	if has("patch") {
-		item.Patch = withBody(respondWith(withQuery(op("patch", "patch", scope, k.GVK), patchParameters), model, objectTypes, "200", "201"), d.patch, patchTypes, true)
+		item.Patch = withBody(respondWith(withQuery(op("patch", "patch", scope, k.GVK), writeParameters), model, objectTypes, "200", "201"), d.patch, patchTypes, true)
 	}
 	if has("delete") {
 		result := d.status
@@ -157,11 +157,11 @@ func (d *document) addSubresource(k *kinds.Kind, sub *kinds.Subresource, base, m
 		case "get":
 			path.Get = respondWith(d.operation("get", "read"+id, gvk), model, objectTypes, "200")
 		case "update":
-			path.Put = withBody(respondWith(withQuery(d.operation("put", "replace"+id, gvk), createParameters), model, objectTypes, "200", "201"), model, []string{"*/*"}, true)
+			path.Put = withBody(respondWith(withQuery(d.operation("put", "replace"+id, gvk), writeParameters), model, objectTypes, "200", "201"), model, []string{"*/*"}, true)
 		case "patch":
-			path.Patch = withBody(respondWith(withQuery(d.operation("patch", "patch"+id, gvk), patchParameters), model, objectTypes, "200", "201"), d.patch, patchTypes, true)
+			path.Patch = withBody(respondWith(withQuery(d.operation("patch", "patch"+id, gvk), writeParameters), model, objectTypes, "200", "201"), d.patch, patchTypes, true)
 		case "create":
-			path.Post = withBody(respondWith(withQuery(d.operation("post", "create"+id, gvk), createParameters), model, objectTypes, "200", "201", "202"), model, []string{"*/*"}, true)
+			path.Post = withBody(respondWith(withQuery(d.operation("post", "create"+id, gvk), writeParameters), model, objectTypes, "200", "201", "202"), model, []string{"*/*"}, true)
 		}
 	}
 	d.doc.Paths.Paths[base+"/{name}/"+sub.Name] = path
