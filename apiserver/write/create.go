@@ -77,7 +77,7 @@ func (o *op) create(ctx context.Context, obj kinds.Object) (*object.Version, err
 			}
 			return v, nil
 		case !generated || !errors.Is(err, store.ErrExists):
-			a.rolledBack()
+			a.failed(err)
 			return nil, o.notCreated(ctx, err, obj.GetName())
 		case try == generateAttempts:
 			a.rolledBack()

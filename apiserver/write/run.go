@@ -44,6 +44,14 @@ func (a *attempt) rolledBack() {
 	}
 }
 
+// failed ends an attempt whose write returned err. When that leaves open what happened, the hook is told nothing: giving
+// back what a stored object has would be worse than keeping what it has not.
+func (a *attempt) failed(err error) {
+	if !errors.Is(err, store.ErrUncertain) {
+		a.rolledBack()
+	}
+}
+
 // current is the state a try starts from.
 type current struct {
 	v     *object.Version // nil when there is no object
@@ -88,7 +96,7 @@ func (o *op) loop(ctx context.Context, key string, atLeast int64, try func(cur *
 		}
 		v, err := o.write1(ctx, key, &cur, &a)
 		if err != nil {
-			a.rolledBack()
+			a.failed(err)
 			return nil, nil, err
 		}
 		if v == nil {

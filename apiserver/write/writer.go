@@ -58,8 +58,8 @@ type Access struct {
 // Hook is what the writes of one resource do outside of the object. Nil functions do nothing.
 type Hook struct {
 	// Prepare is called before the object is validated and stored, old is nil for a create. It may change obj. Then
-	// exactly one of commit (obj was stored) and rollback (it was not, or the request is a dry run) is called; both may
-	// be nil. When the write has to start again, so does this. Its error is an APIStatus.
+	// one of commit (obj was stored) and rollback (it was not, or the request is a dry run) is called, or none when
+	// nobody knows (store.ErrUncertain); both may be nil. When the write has to start again, so does this. Its error is an APIStatus.
 	Prepare func(ctx context.Context, obj, old kinds.Object) (commit, rollback func(), err error)
 	// Deleted is called after obj has been removed.
 	Deleted func(ctx context.Context, obj kinds.Object)
