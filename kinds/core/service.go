@@ -45,7 +45,7 @@ func Service() *kinds.Kind {
 		PrepareUpdate: func(obj, old kinds.Object) {
 			prepareServiceUpdate(obj.(*corev1.Service), old.(*corev1.Service))
 		},
-		ValidateName: apivalidation.NameIsDNS1035Label,
+		ValidateName: apivalidation.NameIsDNSLabel, // may begin with a digit since 1.37 (KEP-5311)
 		Validate:     func(obj kinds.Object) field.ErrorList { return validateService(obj.(*corev1.Service), nil) },
 		ValidateUpdate: func(obj, old kinds.Object) field.ErrorList {
 			return validateServiceUpdate(obj.(*corev1.Service), old.(*corev1.Service))

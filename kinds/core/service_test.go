@@ -204,6 +204,7 @@ func TestService_Warnings(t *testing.T) {
 		"spec.loadBalancerIP is ignored for headless services",
 		"spec.externalIPs is ignored for headless services",
 		"spec.SessionAffinity is ignored for headless services",
+		"spec.externalIPs is deprecated",
 		`spec.externalIPs[0]: IPv6 address "FD00::1" should be in RFC 5952 canonical format ("fd00::1")`,
 		`spec.loadBalancerIP: non-standard IP address "010.0.0.1" is invalid: use "10.0.0.1"`,
 		`spec.loadBalancerSourceRanges[0]: CIDR value "10.0.0.1/8" is ambiguous in this context (should be "10.0.0.0/8" or "10.0.0.1/32"?)`,

@@ -351,6 +351,9 @@ func serviceWarnings(svc *corev1.Service) []string {
 			w = append(w, "spec.SessionAffinity is ignored for headless services")
 		}
 	}
+	if len(spec.ExternalIPs) > 0 {
+		w = append(w, "spec.externalIPs is deprecated") // since 1.36 (KEP-5707)
+	}
 	for i, ip := range spec.ExternalIPs {
 		w = append(w, validate.IPWarnings(path.Child("externalIPs").Index(i), ip)...)
 	}

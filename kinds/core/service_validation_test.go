@@ -169,7 +169,7 @@ func TestService_ValidateAnnotations(t *testing.T) {
 }
 
 func TestService_Names(t *testing.T) {
-	for name, ok := range map[string]bool{"a-1": true, "1a": false, "a.b": false, "a-": false} {
+	for name, ok := range map[string]bool{"a-1": true, "1a": true, "A": false, "a.b": false, "a-": false} {
 		if texts := Service().ValidateName(name, false); (len(texts) == 0) != ok {
 			t.Errorf("%q: %v", name, texts)
 		}
