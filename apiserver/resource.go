@@ -75,6 +75,7 @@ func (c *call) serveResource() {
 	}
 	if c.info.Verb == "watch" {
 		if c.authorize() {
+			c.warnDeprecated(rt)
 			c.serveWatch(rt, &opts)
 		}
 		return
@@ -91,6 +92,7 @@ func (c *call) serveResource() {
 		c.notFound()
 		return
 	}
+	c.warnDeprecated(rt)
 	cancel, err := c.deadline()
 	if err != nil {
 		c.fail(err)
@@ -104,6 +106,13 @@ func (c *call) serveResource() {
 	}
 	if err != nil {
 		c.fail(err)
+	}
+}
+
+// warnDeprecated tells clients of a deprecated kind so, whatever they do with it.
+func (c *call) warnDeprecated(rt *route) {
+	if rt != nil && rt.Kind.Deprecated != "" {
+		respond.Warning(&c.rec, []string{rt.Kind.Deprecated})
 	}
 }
 
