@@ -7,7 +7,9 @@ import (
 )
 
 func defaultContainer(c *corev1.Container) {
-	setIfEmpty(&c.ImagePullPolicy, pullPolicy(c.Image))
+	if c.ImagePullPolicy == "" { // to parse the name of the image is not cheap
+		c.ImagePullPolicy = pullPolicy(c.Image)
+	}
 	setIfEmpty(&c.TerminationMessagePath, corev1.TerminationMessagePathDefault)
 	setIfEmpty(&c.TerminationMessagePolicy, corev1.TerminationMessageReadFile)
 	for i := range c.Ports {

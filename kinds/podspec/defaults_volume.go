@@ -30,7 +30,9 @@ func defaultVolume(v *corev1.Volume) {
 			DefaultClaimSpec(&template.Spec)
 		}
 	case v.Image != nil:
-		setIfEmpty(&v.Image.PullPolicy, pullPolicy(v.Image.Reference))
+		if v.Image.PullPolicy == "" {
+			v.Image.PullPolicy = pullPolicy(v.Image.Reference)
+		}
 	default:
 		defaultNetworkVolume(v)
 	}
