@@ -3,6 +3,7 @@ package write
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -148,8 +149,10 @@ func (o *op) validateNew(obj kinds.Object) error {
 // validateChanged checks the metadata of a changed object and then the object, by the rules of the subresource if the
 // request is for one of the object's parts.
 func (o *op) validateChanged(obj, old kinds.Object) error {
-	errs := validation.ValidateObjectMetaAccessorUpdate(obj, old, metadataPath)
-	errs = append(errs, validation.ValidateFinalizers(obj.GetFinalizers(), metadataPath.Child("finalizers"))...)
+	errs := validation.ValidateObjectMetaAccessorUpdate(changedMetadata(obj, old), old, metadataPath)
+	if finalizers := obj.GetFinalizers(); len(finalizers) > 0 {
+		errs = append(errs, validation.ValidateFinalizers(finalizers, metadataPath.Child("finalizers"))...)
+	}
 	switch {
 	case o.part():
 		if o.sub.Validate != nil {
@@ -161,6 +164,30 @@ func (o *op) validateChanged(obj, old kinds.Object) error {
 		errs = append(errs, o.k.Validate(obj)...)
 	}
 	return o.invalid(obj, errs)
+}
+
+// changedMetadata is the metadata of obj without what is expensive to check and the same in old, where it was checked
+// when it came.
+func changedMetadata(obj, old kinds.Object) metav1.Object {
+	changed := &metav1.ObjectMeta{
+		Name:                       obj.GetName(),
+		Namespace:                  obj.GetNamespace(),
+		UID:                        obj.GetUID(),
+		ResourceVersion:            obj.GetResourceVersion(),
+		Generation:                 obj.GetGeneration(),
+		CreationTimestamp:          obj.GetCreationTimestamp(),
+		DeletionTimestamp:          obj.GetDeletionTimestamp(),
+		DeletionGracePeriodSeconds: obj.GetDeletionGracePeriodSeconds(),
+		Finalizers:                 obj.GetFinalizers(),
+		OwnerReferences:            obj.GetOwnerReferences(),
+	}
+	if labels := obj.GetLabels(); !maps.Equal(labels, old.GetLabels()) {
+		changed.Labels = labels
+	}
+	if annotations := obj.GetAnnotations(); !maps.Equal(annotations, old.GetAnnotations()) {
+		changed.Annotations = annotations
+	}
+	return changed
 }
 
 func (o *op) invalid(obj metav1.Object, errs field.ErrorList) error {
