@@ -7,7 +7,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"vigil/kinds"
 	"vigil/kinds/column"
@@ -32,7 +31,6 @@ func ServiceAccount() *kinds.Kind {
 
 		PrepareCreate: func(obj kinds.Object) { keepSecretNamesOnly(obj.(*corev1.ServiceAccount)) },
 		PrepareUpdate: func(obj, _ kinds.Object) { keepSecretNamesOnly(obj.(*corev1.ServiceAccount)) },
-		Validate:      func(kinds.Object) field.ErrorList { return nil },
 		Warnings:      serviceAccountWarnings,
 
 		UnconditionalUpdate: true,
