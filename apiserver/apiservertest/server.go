@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"sync"
 	"testing"
 	"time"
 
@@ -29,8 +30,9 @@ type Server struct {
 	Store *store.Store
 	URL   string // https://127.0.0.1:PORT
 
-	t  testing.TB
-	ca *pki.Pair
+	t    testing.TB
+	ca   *pki.Pair
+	stop func() error
 }
 
 // An Option changes the configuration before the server starts.
@@ -98,9 +100,12 @@ func (s *Server) run(options []Option) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- server.Run(ctx) }()
-	s.t.Cleanup(func() {
+	s.stop = sync.OnceValue(func() error {
 		cancel()
-		if err := <-done; err != nil {
+		return <-done
+	})
+	s.t.Cleanup(func() {
+		if err := s.stop(); err != nil {
 			s.t.Errorf("API server: %v", err)
 		}
 	})
@@ -110,6 +115,9 @@ func (s *Server) run(options []Option) {
 		s.t.Fatalf("API server is not ready: %v", err)
 	}
 }
+
+// Stop stops the server as a signal would and returns what its Run returned. The store stays.
+func (s *Server) Stop() error { return s.stop() }
 
 // Client returns the configuration of a client with a certificate for a user in groups.
 func (s *Server) Client(user string, groups ...string) *rest.Config {
