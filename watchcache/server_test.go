@@ -1,0 +1,237 @@
+package watchcache_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"vigil/object"
+	"vigil/store"
+	"vigil/store/storetest"
+	"vigil/watchcache"
+)
+
+var configMapType = &object.Type{APIVersion: "v1", Kind: "ConfigMap", Namespaced: true, New: func() runtime.Object { return new(corev1.ConfigMap) }}
+
+var configMaps = watchcache.Resource{Name: "configmaps", Prefix: "/registry/configmaps/", Type: configMapType}
+
+// start runs a server until the test ends or stop is called.
+func start(t testing.TB, st watchcache.Store, cfg watchcache.Config, resources ...watchcache.Resource) (s *watchcache.Server, caches []*watchcache.Cache, stop func()) {
+	t.Helper()
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.NewTextHandler(t.Output(), nil))
+	}
+	s = watchcache.NewServer(st, cfg)
+	for _, r := range resources {
+		caches = append(caches, s.Add(r))
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- s.Run(ctx) }()
+	stopped := false
+	stop = func() {
+		if stopped {
+			return
+		}
+		stopped = true
+		cancel()
+		if err := <-done; !errors.Is(err, context.Canceled) {
+			t.Errorf("Run ended with %v", err)
+		}
+	}
+	t.Cleanup(stop)
+	ready, cancelReady := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancelReady()
+	if err := s.WaitReady(ready); err != nil {
+		t.Fatal(err)
+	}
+	return s, caches, stop
+}
+
+func configMap(t testing.TB, name, data string) (key string, value []byte) {
+	t.Helper()
+	obj := &corev1.ConfigMap{Data: map[string]string{"data": data}}
+	obj.Namespace, obj.Name = "default", name
+	value, err := object.EncodeStored(configMapType, obj)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return configMaps.Prefix + "default/" + name, value
+}
+
+func create(t testing.TB, st *store.Store, name, data string) int64 {
+	t.Helper()
+	key, value := configMap(t, name, data)
+	rev, err := st.Create(t.Context(), key, value, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return rev
+}
+
+func read(t testing.TB, c *watchcache.Cache, f watchcache.Freshness) *watchcache.Snapshot {
+	t.Helper()
+	snap, err := c.Read(t.Context(), f)
+	if err != nil {
+		t.Fatalf("read %v: %v", f, err)
+	}
+	return snap
+}
+
+// nextEvent waits for an event.
+func nextEvent(t testing.TB, c *watchcache.Cursor) watchcache.Event {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	for {
+		ev, ok, err := c.Next()
+		if err != nil {
+			t.Fatalf("next: %v", err)
+		}
+		if ok {
+			return ev
+		}
+		if err := c.Wait(ctx); err != nil {
+			t.Fatalf("wait for an event: %v", err)
+		}
+	}
+}
+
+func TestServer_FollowsTheStore(t *testing.T) {
+	st := storetest.New(t)
+	create(t, st, "before", "1")
+	_, caches, _ := start(t, st, watchcache.Config{}, configMaps)
+	c := caches[0]
+	if _, ok := c.Get(configMaps.Prefix + "default/before"); !ok {
+		t.Error("an object from before the start is missing")
+	}
+	w, err := c.Watch(watchcache.WatchOptions{After: read(t, c, watchcache.Consistent()).Revision()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	rev := create(t, st, "after", "2")
+	if snap := read(t, c, watchcache.Consistent()); snap.Len() != 2 || snap.Revision() < rev {
+		t.Errorf("a consistent read after a write at %d shows %d objects at %d", rev, snap.Len(), snap.Revision())
+	}
+	if ev := nextEvent(t, w); ev.Type != watchcache.Added || ev.Rev != rev || ev.Object.Name() != "after" {
+		t.Errorf("got %s %s at %d, want ADDED after at %d", ev.Type, ev.Object.Key(), ev.Rev, rev)
+	}
+}
+
+// Writes elsewhere make no events, and still a read must see how far it is.
+func TestServer_ConsistentAfterForeignWrites(t *testing.T) {
+	target := storetest.NewTarget(t)
+	_, caches, _ := start(t, target.Store, watchcache.Config{}, configMaps)
+	for i := range 5 {
+		resp, err := target.Etcd.Client().Put(t.Context(), "elsewhere", fmt.Sprint(i))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := read(t, caches[0], watchcache.Consistent()).Revision(); got < resp.Header.Revision {
+			t.Errorf("a consistent read is at %d, the store at %d", got, resp.Header.Revision)
+		}
+	}
+}
+
+// A client that was at some revision goes on from it after a restart, unless etcd itself has forgotten.
+func TestServer_ResumeAfterRestart(t *testing.T) {
+	target := storetest.NewTarget(t)
+	st := target.Store
+	var revs []int64
+	for i := range 20 {
+		revs = append(revs, create(t, st, fmt.Sprintf("c%02d", i), "1"))
+	}
+	if _, err := st.Delete(t.Context(), configMaps.Prefix+"default/c03", revs[3]); err != nil {
+		t.Fatal(err)
+	}
+	for _, tc := range []struct {
+		name           string
+		backlog        int64
+		compact        int64
+		oldest, tooOld int64
+	}{
+		{name: "all history", oldest: revs[0] - 1},
+		{name: "some history", backlog: 5, oldest: revs[16], tooOld: revs[14]},
+		{name: "compacted", compact: revs[10], oldest: revs[10], tooOld: revs[9]},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			if tc.compact > 0 {
+				if _, err := target.Etcd.Client().Compact(t.Context(), tc.compact); err != nil {
+					t.Fatal(err)
+				}
+			}
+			_, caches, stop := start(t, st, watchcache.Config{Backlog: tc.backlog}, configMaps)
+			defer stop()
+			w, err := caches[0].Watch(watchcache.WatchOptions{After: tc.oldest})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer w.Close()
+			for _, rev := range revs {
+				if rev <= tc.oldest {
+					continue
+				}
+				if ev := nextEvent(t, w); ev.Type != watchcache.Added || ev.Rev != rev {
+					t.Errorf("got %s at %d, want ADDED at %d", ev.Type, ev.Rev, rev)
+				}
+			}
+			if ev := nextEvent(t, w); ev.Type != watchcache.Deleted || ev.Object.Name() != "c03" {
+				t.Errorf("got %s %s, want DELETED c03", ev.Type, ev.Object.Key())
+			}
+			if tc.tooOld > 0 {
+				if _, err := caches[0].Watch(watchcache.WatchOptions{After: tc.tooOld}); !errors.Is(err, watchcache.ErrExpired) {
+					t.Errorf("watch after %d: %v, want ErrExpired", tc.tooOld, err)
+				}
+			}
+		})
+	}
+}
+
+// A resource that comes while the server runs is loaded on its own, and misses nothing that happens meanwhile.
+func TestServer_AddWhileRunning(t *testing.T) {
+	st := storetest.New(t)
+	s, _, _ := start(t, st, watchcache.Config{})
+	create(t, st, "before", "1")
+	writing, stopWriting := context.WithCancel(t.Context())
+	written := make(chan int)
+	go func() {
+		n := 0
+		for writing.Err() == nil {
+			create(t, st, fmt.Sprintf("w%05d", n), "1")
+			n++
+		}
+		written <- n
+	}()
+	c := s.Add(configMaps)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	for {
+		_, err := c.Read(ctx, watchcache.Consistent())
+		if err == nil {
+			break
+		}
+		if !errors.Is(err, watchcache.ErrNotReady) || ctx.Err() != nil {
+			t.Fatal(err)
+		}
+	}
+	stopWriting()
+	n := <-written
+	if got := read(t, c, watchcache.Consistent()).Len(); got != n+1 {
+		t.Errorf("%d objects, want %d", got, n+1)
+	}
+	w, err := c.Watch(watchcache.WatchOptions{After: c.Snapshot().Revision()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Remove(c)
+	if _, _, err := w.Next(); !errors.Is(err, watchcache.ErrExpired) {
+		t.Errorf("a watch of a removed resource ends with %v", err)
+	}
+}
