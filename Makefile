@@ -3,7 +3,7 @@
 GO      ?= go
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 BIN     := $(CURDIR)/bin
-LDFLAGS := -s -w -X vigil/cluster/version.Vigil=$(VERSION)
+LDFLAGS := -s -w -X main.version=$(VERSION)
 
 .PHONY: up build test lint vet staticcheck clean
 
@@ -11,7 +11,7 @@ up: build
 	$(BIN)/vigil up
 
 build:
-	$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN)/vigil ./cmd/vigil
+	$(GO) build -ldflags '$(LDFLAGS)' -o $(BIN)/vigil ./cmd/vigil
 
 # test/ is a module of its own: its dependencies (controller-runtime ...) stay out of the product.
 test: build

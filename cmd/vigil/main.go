@@ -13,8 +13,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"vigil/cluster/version"
+	"vigil/apiserver"
 )
+
+// version is this program's own, set by the linker.
+var version = "dev"
 
 // components maps the names under which upstream's binaries are called to subcommands.
 var components = map[string]string{
@@ -48,7 +51,7 @@ func newRoot() *cobra.Command {
 	root := &cobra.Command{
 		Use:           "vigil",
 		Short:         "A Kubernetes control plane and node in one binary",
-		Version:       version.Vigil + " (Kubernetes " + version.Kubernetes + ")",
+		Version:       version + " (Kubernetes " + apiserver.KubernetesVersion + ")",
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}

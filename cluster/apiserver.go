@@ -1,0 +1,202 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"net/netip"
+	"strconv"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"vigil/apiserver"
+	"vigil/apiserver/bootstrap"
+	"vigil/apiserver/serviceip"
+	"vigil/apiserver/write"
+	"vigil/kinds"
+	"vigil/kinds/all"
+	"vigil/object"
+	"vigil/store"
+)
+
+// APIServerConfig says how an API server is run. The names are those of kube-apiserver's flags.
+type APIServerConfig struct {
+	BindAddress string // --bind-address
+	SecurePort  int    // --secure-port
+	// AdvertiseAddress is under which pods reach the server; invalid: an address of this machine.
+	AdvertiseAddress netip.Addr
+
+	TLSCertFile, TLSKeyFile string // --tls-cert-file, --tls-private-key-file
+	ClientCAFile            string // --client-ca-file
+
+	// EtcdServers and its certificates name a remote etcd; Embedded is one in this process. One of them is needed.
+	EtcdServers                           []string // --etcd-servers
+	EtcdCAFile, EtcdCertFile, EtcdKeyFile string   // --etcd-cafile, --etcd-certfile, --etcd-keyfile
+	Embedded                              *store.Embedded
+	EtcdPrefix                            string        // --etcd-prefix, "/registry"
+	EtcdCompactionInterval                time.Duration // --etcd-compaction-interval, 0: never
+
+	WatchCacheSizes             map[string]int // --watch-cache-sizes
+	MaxRequestsInflight         int            // --max-requests-inflight
+	MaxMutatingRequestsInflight int            // --max-mutating-requests-inflight
+	RequestTimeout              time.Duration  // --request-timeout
+	MinRequestTimeout           time.Duration  // --min-request-timeout
+	ShutdownDelay               time.Duration  // --shutdown-delay-duration
+
+	ServiceRanges []netip.Prefix      // --service-cluster-ip-range; nil: 10.96.0.0/12
+	NodePorts     serviceip.PortRange // --service-node-port-range
+
+	Version string // Vigil's own
+	Logger  *slog.Logger
+	// Ready is called once, when the server has all caches and its own objects.
+	Ready func()
+}
+
+// defaultServiceRange is kubeadm's.
+var defaultServiceRange = netip.MustParsePrefix("10.96.0.0/12")
+
+// RunAPIServer runs an API server until ctx ends.
+func RunAPIServer(ctx context.Context, config APIServerConfig) error {
+	registry := newRegistry()
+	db, err := store.Open(ctx, store.Config{
+		Embedded:        config.Embedded,
+		Endpoints:       config.EtcdServers,
+		CAFile:          config.EtcdCAFile,
+		CertFile:        config.EtcdCertFile,
+		KeyFile:         config.EtcdKeyFile,
+		Prefix:          config.EtcdPrefix,
+		CompactInterval: config.EtcdCompactionInterval,
+		Logger:          config.Logger,
+		Registerer:      registry,
+	})
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+
+	if len(config.ServiceRanges) == 0 {
+		config.ServiceRanges = []netip.Prefix{defaultServiceRange}
+	}
+	addresses, err := serviceip.New(serviceip.Config{Store: db, ServiceRanges: config.ServiceRanges, NodePorts: config.NodePorts, Logger: config.Logger})
+	if err != nil {
+		return err
+	}
+	address := net.JoinHostPort(config.BindAddress, strconv.Itoa(config.SecurePort))
+	listener, err := net.Listen("tcp", address)
+	if err != nil {
+		return explainListen(address, err)
+	}
+	defer listener.Close()
+	table := all.Table()
+	var own *bootstrap.Bootstrap // made below: it writes through the server
+	server, err := apiserver.New(apiserver.Config{
+		Listener:                    listener,
+		TLSCertFile:                 config.TLSCertFile,
+		TLSKeyFile:                  config.TLSKeyFile,
+		ClientCAFile:                config.ClientCAFile,
+		Store:                       db,
+		Kinds:                       table,
+		WriteHooks:                  map[schema.GroupResource]write.Hook{{Resource: "services"}: serviceHook(addresses)},
+		WatchCacheSizes:             config.WatchCacheSizes,
+		MaxRequestsInflight:         config.MaxRequestsInflight,
+		MaxMutatingRequestsInflight: config.MaxMutatingRequestsInflight,
+		RequestTimeout:              config.RequestTimeout,
+		MinRequestTimeout:           config.MinRequestTimeout,
+		ShutdownDelay:               config.ShutdownDelay,
+		Version:                     config.Version,
+		Logger:                      config.Logger,
+		Registerer:                  registry,
+		StartHooks: []apiserver.StartHook{{
+			Name: "bootstrap-system-objects",
+			Run:  func(ctx context.Context, _ *apiserver.Server) error { return own.Ensure(ctx) },
+		}},
+	})
+	if err != nil {
+		return err
+	}
+	own = bootstrap.New(bootstrap.Config{
+		Kinds:     table,
+		Writer:    server.Writer(),
+		Newest:    func(k *kinds.Kind, key string) (*object.Version, bool) { return server.Cache(k).Get(key) },
+		Prefix:    db.Prefix(),
+		ServiceIP: firstAddress(config.ServiceRanges[0]),
+		Address:   advertised(config),
+		Port:      int32(listener.Addr().(*net.TCPAddr).Port),
+		Logger:    config.Logger,
+	})
+
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return server.Run(ctx) })
+	group.Go(func() error { return quiet(db.Run(ctx)) })
+	group.Go(func() error {
+		if err := server.WaitReady(ctx); err != nil {
+			return nil // ctx has ended, and whoever ended it says why
+		}
+		if config.Ready != nil {
+			config.Ready()
+		}
+		group.Go(func() error { return quiet(addresses.Run(ctx)) })
+		return quiet(own.Run(ctx))
+	})
+	return group.Wait()
+}
+
+// serviceHook connects writes of Services with the allocator of their addresses.
+func serviceHook(addresses *serviceip.Allocator) write.Hook {
+	return write.Hook{
+		Prepare: func(ctx context.Context, obj, old kinds.Object) (commit, rollback func(), err error) {
+			before, _ := old.(*corev1.Service)
+			return addresses.Prepare(ctx, obj.(*corev1.Service), before)
+		},
+		Deleted: func(ctx context.Context, obj kinds.Object) { addresses.Released(ctx, obj.(*corev1.Service)) },
+	}
+}
+
+// firstAddress is the first usable address of a network: the Service kubernetes has it.
+func firstAddress(network netip.Prefix) netip.Addr { return network.Masked().Addr().Next() }
+
+// advertised is the address under which pods reach the server, or the zero value when there is none but loopback.
+func advertised(config APIServerConfig) netip.Addr {
+	if config.AdvertiseAddress.IsValid() {
+		return config.AdvertiseAddress
+	}
+	if bind, err := netip.ParseAddr(config.BindAddress); err == nil && !bind.IsLoopback() && !bind.IsUnspecified() {
+		return bind
+	}
+	return hostAddress()
+}
+
+// hostAddress is the first IPv4 address of this machine that others may reach, or the zero value.
+func hostAddress() netip.Addr {
+	addresses, err := net.InterfaceAddrs()
+	if err != nil {
+		return netip.Addr{}
+	}
+	for _, a := range addresses {
+		prefix, err := netip.ParsePrefix(a.String())
+		if err == nil && prefix.Addr().Is4() && prefix.Addr().IsGlobalUnicast() {
+			return prefix.Addr()
+		}
+	}
+	return netip.Addr{}
+}
+
+func newRegistry() *prometheus.Registry {
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	return registry
+}
+
+// quiet takes the end of a context for what it is: no error.
+func quiet(err error) error {
+	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return nil
+	}
+	return err
+}

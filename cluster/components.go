@@ -1,0 +1,209 @@
+package cluster
+
+import (
+	"context"
+	"crypto/x509"
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"os"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes/scheme"
+	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/client-go/tools/record"
+
+	"vigil/apiserver"
+	"vigil/controllers"
+	"vigil/informer"
+	"vigil/kubelet"
+	"vigil/kubelet/simulated"
+	"vigil/scheduler"
+)
+
+// ComponentConfig is what controller manager and scheduler have in common. The names are those of upstream's flags.
+type ComponentConfig struct {
+	Kubeconfig  string // --kubeconfig
+	BindAddress string // --bind-address
+	SecurePort  int    // --secure-port; 0 serves no health and metrics
+
+	TLSCertFile, TLSKeyFile string // --tls-cert-file, --tls-private-key-file
+	ClientCAFile            string // --client-ca-file
+	LeaderElect             bool   // --leader-elect
+
+	Logger *slog.Logger
+}
+
+// component is a running controller manager or scheduler: what both need to work and to be watched at it.
+type component struct {
+	name      string
+	config    ComponentConfig
+	client    *kubernetes.Clientset
+	informers *informer.Factory
+	events    record.EventBroadcaster
+	recorder  record.EventRecorder
+	server    componentServer
+}
+
+func newComponent(name, source string, config ComponentConfig) (*component, *rest.Config, error) {
+	if config.Logger == nil {
+		config.Logger = slog.New(slog.DiscardHandler)
+	}
+	server, err := clientcmd.BuildConfigFromFlags("", config.Kubeconfig)
+	if err != nil {
+		return nil, nil, fmt.Errorf("%s: %w", name, err)
+	}
+	server.UserAgent = name
+	server.QPS = -1 // the server says when it is too much
+	client, err := kubernetes.NewForConfig(protobufConfig(server))
+	if err != nil {
+		return nil, nil, fmt.Errorf("%s: %w", name, err)
+	}
+	registry := newRegistry()
+	factory, err := informer.NewFactory(server, informer.Config{Logger: config.Logger, Registerer: registry})
+	if err != nil {
+		return nil, nil, fmt.Errorf("%s: %w", name, err)
+	}
+	c := &component{name: name, config: config, client: client, informers: factory, events: record.NewBroadcaster()}
+	c.recorder = c.events.NewRecorder(scheme.Scheme, corev1.EventSource{Component: source})
+	c.server = componentServer{
+		Bind: config.BindAddress, Port: config.SecurePort, CertFile: config.TLSCertFile, KeyFile: config.TLSKeyFile,
+		Registry: registry, Logger: config.Logger,
+	}
+	if config.ClientCAFile != "" {
+		pem, err := os.ReadFile(config.ClientCAFile)
+		if err != nil {
+			return nil, nil, fmt.Errorf("%s: read client CA: %w", name, err)
+		}
+		c.server.ClientCA = x509.NewCertPool()
+		if !c.server.ClientCA.AppendCertsFromPEM(pem) {
+			return nil, nil, fmt.Errorf("%s: no certificate in %s", name, config.ClientCAFile)
+		}
+	}
+	return c, server, nil
+}
+
+// run serves health and metrics and does work, as leader if asked to, until ctx ends.
+func (c *component) run(ctx context.Context, work func(context.Context) error) error {
+	c.events.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: c.client.CoreV1().Events("")})
+	defer c.events.Shutdown()
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return c.server.Run(ctx) })
+	group.Go(func() error {
+		lead := func(ctx context.Context) error {
+			group, ctx := errgroup.WithContext(ctx)
+			group.Go(func() error { return quiet(c.informers.Run(ctx)) })
+			group.Go(func() error { return quiet(work(ctx)) })
+			return group.Wait()
+		}
+		if !c.config.LeaderElect {
+			return lead(ctx)
+		}
+		return c.elect(ctx, lead)
+	})
+	return group.Wait()
+}
+
+// protobufConfig makes a client configuration that sends and asks for protobuf.
+func protobufConfig(config *rest.Config) *rest.Config {
+	config = rest.CopyConfig(config)
+	config.ContentType = "application/vnd.kubernetes.protobuf"
+	config.AcceptContentTypes = "application/vnd.kubernetes.protobuf,application/json"
+	return config
+}
+
+// ControllerManagerConfig says how the controllers are run.
+type ControllerManagerConfig struct {
+	ComponentConfig
+	NodeMonitorGracePeriod time.Duration // --node-monitor-grace-period; 0: 40 s
+	RootCAFile             string        // --root-ca-file, published to every namespace
+}
+
+// RunControllerManager runs all controllers until ctx ends.
+func RunControllerManager(ctx context.Context, config ControllerManagerConfig) error {
+	c, server, err := newComponent("kube-controller-manager", "controllermanager", config.ComponentConfig)
+	if err != nil {
+		return err
+	}
+	var rootCA []byte
+	if config.RootCAFile != "" {
+		if rootCA, err = os.ReadFile(config.RootCAFile); err != nil {
+			return fmt.Errorf("kube-controller-manager: read root CA: %w", err)
+		}
+	}
+	all, err := controllers.New(controllers.Config{
+		Server: server, Client: c.client, Informers: c.informers, Logger: c.config.Logger, Registry: c.server.Registry,
+		Events: c.events, NodeMonitorGracePeriod: config.NodeMonitorGracePeriod, RootCA: rootCA,
+	})
+	if err != nil {
+		return fmt.Errorf("kube-controller-manager: %w", err)
+	}
+	return c.run(ctx, all.Run)
+}
+
+// RunScheduler runs the scheduler until ctx ends.
+func RunScheduler(ctx context.Context, config ComponentConfig) error {
+	c, _, err := newComponent("kube-scheduler", "default-scheduler", config)
+	if err != nil {
+		return err
+	}
+	s := scheduler.New(scheduler.Config{
+		Client: c.client, Informers: c.informers, Recorder: c.recorder, Logger: c.config.Logger, Registry: c.server.Registry,
+	})
+	return c.run(ctx, s.Run)
+}
+
+// KubeletConfig says how a node is run.
+type KubeletConfig struct {
+	Kubeconfig            string        // --kubeconfig, with the node's own certificate
+	NodeName              string        // --hostname-override; "" is the host's name
+	PodCIDR               netip.Prefix  // --pod-cidr; invalid: 10.244.0.0/24
+	StatusUpdateFrequency time.Duration // --node-status-update-frequency
+	Logger                *slog.Logger
+}
+
+// RunKubelet runs one node over the simulated runtime until ctx ends.
+func RunKubelet(ctx context.Context, config KubeletConfig) error {
+	if config.NodeName == "" {
+		name, err := os.Hostname()
+		if err != nil {
+			return fmt.Errorf("kubelet: %w", err)
+		}
+		config.NodeName = name
+	}
+	if !config.PodCIDR.IsValid() {
+		config.PodCIDR = netip.MustParsePrefix("10.244.0.0/24")
+	}
+	server, err := clientcmd.BuildConfigFromFlags("", config.Kubeconfig)
+	if err != nil {
+		return fmt.Errorf("kubelet %s: %w", config.NodeName, err)
+	}
+	server.UserAgent = "kubelet"
+	server.QPS = -1
+	address := hostAddress()
+	if !address.IsValid() {
+		address = netip.AddrFrom4([4]byte{127, 0, 0, 1})
+	}
+	k, err := kubelet.New(kubelet.Config{
+		Server:   server,
+		NodeName: config.NodeName,
+		Runtime:  simulated.New(config.PodCIDR),
+		Logger:   config.Logger,
+		Version:  apiserver.KubernetesVersion,
+		Addresses: []corev1.NodeAddress{
+			{Type: corev1.NodeInternalIP, Address: address.String()},
+			{Type: corev1.NodeHostName, Address: config.NodeName},
+		},
+		System:                corev1.NodeSystemInfo{OSImage: "simulated", KernelVersion: "simulated"},
+		StatusUpdateFrequency: config.StatusUpdateFrequency,
+	})
+	if err != nil {
+		return err
+	}
+	return quiet(k.Run(ctx))
+}

@@ -1,0 +1,339 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"vigil/pki"
+	"vigil/store"
+)
+
+// Runtimes that a node may have.
+const (
+	RuntimeAuto      = "auto"
+	RuntimeSimulated = "simulated"
+)
+
+// UpConfig says what kind of cluster `vigil up` runs. The embedded APIServer's certificates, listener and etcd are filled
+// in; its limits may be set.
+type UpConfig struct {
+	DataDir string
+	Nodes   int
+	Runtime string // RuntimeAuto or RuntimeSimulated
+
+	APIServer APIServerConfig
+	EtcdPort  int // of clients; peers get the next one. 0: any free ones
+
+	ControllerManagerPort, SchedulerPort int
+	NodeMonitorGracePeriod               time.Duration
+	NodeStatusUpdateFrequency            time.Duration
+
+	// MergeInto is a kubeconfig file that gets the cluster's context under the name ContextName. "": none.
+	MergeInto string
+
+	Out     io.Writer // progress, for people
+	Program string    // how the user called this program, for what to type next
+	Logger  *slog.Logger
+}
+
+// ContextName is the context's name in a kubeconfig that the cluster is merged into.
+const ContextName = "vigil"
+
+// CheckRuntime says which runtime a wish leads to and why, or what is wrong with the wish.
+func CheckRuntime(wish string) (runtime, why string, err error) {
+	switch wish {
+	case RuntimeAuto:
+		return RuntimeSimulated, "this version has no container runtime", nil
+	case RuntimeSimulated:
+		return RuntimeSimulated, "as asked for", nil
+	case "containerd":
+		return "", "", errors.New("--runtime containerd: this version has no container runtime; use auto, simulated")
+	}
+	return "", "", fmt.Errorf("--runtime %s is not known; use auto, simulated", wish)
+}
+
+// NodeName is the name of the i-th node of a cluster that is run by Up, counted from 0.
+func NodeName(i int) string { return "node-" + strconv.Itoa(i+1) }
+
+// Up runs a whole cluster in this process until ctx ends: certificates, etcd, the API server, then everything that talks to
+// it. Each waits for what it cannot do without, and no longer: controllers, scheduler and nodes start together. The end is the
+// reverse: clients of the API server first, etcd last.
+func Up(ctx context.Context, config UpConfig) error {
+	progress := newProgress(config.Out)
+	_, why, err := CheckRuntime(config.Runtime)
+	if err != nil {
+		return err
+	}
+	dir, err := openDataDir(config.DataDir)
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	fmt.Fprintf(config.Out, "vigil %s, data in %s\n", config.APIServer.Version, dir.path)
+
+	// The API's port is looked at before anything takes time; the server itself takes it later.
+	address := net.JoinHostPort(config.APIServer.BindAddress, strconv.Itoa(config.APIServer.SecurePort))
+	if err := probePort(address); err != nil {
+		return err
+	}
+	certificates, err := config.ensureCertificates(dir.path, address)
+	if err != nil {
+		return err
+	}
+	made := "kept"
+	if n := len(certificates.Made); n > 0 {
+		made = fmt.Sprintf("%d made", n)
+	}
+	progress.step("certificates", made)
+
+	etcd, err := config.startEtcd(ctx, certificates)
+	if err != nil {
+		return err
+	}
+	if etcd != nil {
+		defer etcd.Close()
+		progress.step("etcd", "embedded")
+	}
+
+	// Components end before the API server does, so that their last writes arrive.
+	serverCtx, stopServer := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopServer()
+	group, groupCtx := errgroup.WithContext(ctx)
+	ready := make(chan struct{})
+	server := config.apiServer(certificates, etcd, func() { close(ready) })
+	served := make(chan error, 1)
+	go func() { served <- RunAPIServer(serverCtx, server) }()
+	select {
+	case <-ready:
+	case err := <-served:
+		return err
+	case <-ctx.Done():
+		stopServer()
+		return <-served
+	}
+	progress.step("api server", "https://"+address)
+
+	config.startComponents(groupCtx, group, certificates)
+	group.Go(func() error {
+		return config.welcome(groupCtx, progress, certificates.Dir, why)
+	})
+	group.Go(func() error { // whichever of server and etcd ends ends all
+		var ended <-chan struct{}
+		if etcd != nil {
+			ended = etcd.Done()
+		}
+		select {
+		case err := <-served:
+			served <- err
+			return fmt.Errorf("the API server ended: %w", err)
+		case <-ended:
+			return fmt.Errorf("etcd ended: %w", etcd.Err())
+		case <-groupCtx.Done():
+			return nil
+		}
+	})
+	err = quiet(group.Wait())
+	if ctx.Err() != nil {
+		fmt.Fprintln(config.Out, "\nstopping; everything is kept in "+dir.path)
+	}
+	stopServer()
+	return errors.Join(err, <-served)
+}
+
+// probePort says early and clearly that a port is taken.
+func probePort(address string) error {
+	listener, err := net.Listen("tcp", address)
+	if err != nil {
+		return explainListen(address, err)
+	}
+	return listener.Close()
+}
+
+func (c *UpConfig) ensureCertificates(dir, address string) (*pki.Set, error) {
+	names := make([]string, c.Nodes)
+	for i := range names {
+		names[i] = NodeName(i)
+	}
+	config := pki.Config{Dir: dir, Server: "https://" + reachable(address), Nodes: names}
+	if len(c.APIServer.ServiceRanges) > 0 {
+		config.ServiceIP = firstAddress(c.APIServer.ServiceRanges[0]).AsSlice()
+	}
+	for _, ip := range []netip.Addr{advertised(c.APIServer)} {
+		if ip.IsValid() {
+			config.ExtraIPs = append(config.ExtraIPs, ip.AsSlice())
+		}
+	}
+	set, err := pki.Ensure(config)
+	if err != nil {
+		return nil, explainDataDir(dir, err)
+	}
+	return set, nil
+}
+
+// reachable turns an address to listen on into one to connect to.
+func reachable(address string) string {
+	host, port, err := net.SplitHostPort(address)
+	if ip, parseErr := netip.ParseAddr(host); err == nil && (host == "" || parseErr == nil && ip.IsUnspecified()) {
+		return net.JoinHostPort("127.0.0.1", port)
+	}
+	return address
+}
+
+// startEtcd starts the embedded etcd; nil when the cluster uses a remote one.
+func (c *UpConfig) startEtcd(ctx context.Context, certificates *pki.Set) (*store.Embedded, error) {
+	if len(c.APIServer.EtcdServers) > 0 {
+		return nil, nil
+	}
+	peer := 0
+	if c.EtcdPort != 0 {
+		peer = c.EtcdPort + 1
+	}
+	files := func(name string) store.CertFiles {
+		return store.CertFiles{CAFile: certificates.Path("etcd/ca.crt"), CertFile: certificates.Path("etcd/" + name + ".crt"), KeyFile: certificates.Path("etcd/" + name + ".key")}
+	}
+	return store.StartEmbedded(ctx, store.EmbeddedConfig{
+		DataDir:    filepath.Join(certificates.Dir, "etcd"),
+		ClientAddr: net.JoinHostPort("127.0.0.1", strconv.Itoa(c.EtcdPort)),
+		PeerAddr:   net.JoinHostPort("127.0.0.1", strconv.Itoa(peer)),
+		Client:     files("server"),
+		Peer:       files("peer"),
+		Logger:     c.Logger,
+	})
+}
+
+func (c *UpConfig) apiServer(certificates *pki.Set, etcd *store.Embedded, ready func()) APIServerConfig {
+	server := c.APIServer
+	server.Embedded, server.Ready, server.Logger = etcd, ready, c.Logger
+	server.TLSCertFile, server.TLSKeyFile = certificates.Path("apiserver.crt"), certificates.Path("apiserver.key")
+	server.ClientCAFile = certificates.Path("ca.crt")
+	return server
+}
+
+func (c *UpConfig) startComponents(ctx context.Context, group *errgroup.Group, certificates *pki.Set) {
+	component := func(name string, port int) ComponentConfig {
+		return ComponentConfig{
+			Kubeconfig: filepath.Join(certificates.Dir, name+".conf"), SecurePort: port,
+			ClientCAFile: certificates.Path("ca.crt"), Logger: c.Logger.With("component", name),
+		}
+	}
+	group.Go(func() error {
+		return RunControllerManager(ctx, ControllerManagerConfig{
+			ComponentConfig:        component("controller-manager", c.ControllerManagerPort),
+			NodeMonitorGracePeriod: c.NodeMonitorGracePeriod,
+			RootCAFile:             certificates.Path("ca.crt"),
+		})
+	})
+	group.Go(func() error { return RunScheduler(ctx, component("scheduler", c.SchedulerPort)) })
+	for i := range c.Nodes {
+		group.Go(func() error {
+			return RunKubelet(ctx, KubeletConfig{
+				Kubeconfig:            filepath.Join(certificates.Dir, pki.NodeConfig(i, NodeName(i))),
+				NodeName:              NodeName(i),
+				PodCIDR:               nodeNetwork(i),
+				StatusUpdateFrequency: c.NodeStatusUpdateFrequency,
+				Logger:                c.Logger.With("component", "kubelet", "node", NodeName(i)),
+			})
+		})
+	}
+}
+
+// nodeNetwork is the pod network of the i-th node: the i-th /24 from 10.244.0.0 on, which is enough for 3,072 nodes.
+func nodeNetwork(i int) netip.Prefix {
+	return netip.PrefixFrom(netip.AddrFrom4([4]byte{10, byte(244 + i>>8), byte(i), 0}), 24)
+}
+
+// welcome waits until all nodes are ready and says what to type next.
+func (c *UpConfig) welcome(ctx context.Context, progress *progress, dir, why string) error {
+	admin := filepath.Join(dir, "admin.conf")
+	config, err := clientcmd.BuildConfigFromFlags("", admin)
+	if err != nil {
+		return err
+	}
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return err
+	}
+	if err := c.waitForNodes(ctx, client); err != nil {
+		return nil // ctx has ended
+	}
+	if c.Nodes > 0 {
+		detail := fmt.Sprintf("%d simulated (%s)", c.Nodes, why)
+		progress.step("nodes", detail)
+	}
+	if c.MergeInto != "" {
+		if err := pki.Merge(admin, c.MergeInto, ContextName); err != nil {
+			return err
+		}
+		progress.note("context %q is now the current one in %s", ContextName, c.MergeInto)
+	}
+	progress.ready()
+	program := c.Program
+	if dir != DefaultDataDir() {
+		program = DataDirVariable + "=" + dir + " " + program
+	}
+	fmt.Fprintf(c.Out, `
+kubeconfig: %s
+try next, in another terminal:
+  %[2]s kubectl create deployment hello --image=demo --replicas=3
+  %[2]s kubectl get pods --watch
+Ctrl-C stops the cluster and keeps its data.
+`, admin, program)
+	return nil
+}
+
+func (c *UpConfig) waitForNodes(ctx context.Context, client kubernetes.Interface) error {
+	ticker := time.NewTicker(10 * time.Millisecond)
+	defer ticker.Stop()
+	for {
+		list, err := client.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
+		if err == nil {
+			ready := 0
+			for i := range list.Items {
+				if nodeReady(&list.Items[i]) {
+					ready++
+				}
+			}
+			if ready >= c.Nodes {
+				return nil
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-ticker.C:
+		}
+	}
+}
+
+func nodeReady(node *corev1.Node) bool {
+	for _, condition := range node.Status.Conditions {
+		if condition.Type == corev1.NodeReady {
+			return condition.Status == corev1.ConditionTrue
+		}
+	}
+	return false
+}
+
+// DefaultKubeconfig is the user's own kubeconfig file: ~/.kube/config.
+func DefaultKubeconfig() string {
+	home, err := os.UserHomeDir()
+	if err != nil {
+		return clientcmd.RecommendedHomeFile
+	}
+	return filepath.Join(home, ".kube", "config")
+}

@@ -1,0 +1,129 @@
+package main
+
+import (
+	"fmt"
+	"net/netip"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"vigil/apiserver/serviceip"
+	"vigil/cluster"
+)
+
+func newAPIServer() *cobra.Command {
+	var server apiServerFlags
+	var logs logFlags
+	command := &cobra.Command{
+		Use:   "apiserver",
+		Short: "Run an API server alone, on an etcd that runs elsewhere",
+		Args:  cobra.NoArgs,
+		RunE: func(command *cobra.Command, _ []string) error {
+			config, err := server.config()
+			if err != nil {
+				return err
+			}
+			if config.Logger, err = logs.logger(); err != nil {
+				return err
+			}
+			if len(config.EtcdServers) == 0 {
+				return fmt.Errorf("--etcd-servers is needed: an API server keeps nothing itself")
+			}
+			if config.TLSCertFile == "" || config.TLSKeyFile == "" {
+				return fmt.Errorf("--tls-cert-file and --tls-private-key-file are needed: nothing is served in plain text")
+			}
+			return cluster.RunAPIServer(command.Context(), config)
+		},
+	}
+	flags := command.Flags()
+	server.add(flags, "0.0.0.0")
+	flags.StringVar(&server.given.TLSCertFile, "tls-cert-file", "", "serving certificate with its chain, PEM")
+	flags.StringVar(&server.given.TLSKeyFile, "tls-private-key-file", "", "key of the serving certificate, PEM")
+	flags.StringVar(&server.given.ClientCAFile, "client-ca-file", "", "CAs that sign client certificates, PEM")
+	logs.add(flags)
+	return command
+}
+
+// apiServerFlags are the flags that `vigil up` and `vigil apiserver` have in common, with kube-apiserver's names.
+type apiServerFlags struct {
+	given cluster.APIServerConfig
+
+	watchCache       bool
+	watchCacheSizes  []string
+	advertiseAddress string
+	serviceRanges    []string
+	nodePorts        string
+	minTimeout       int // seconds
+}
+
+func (f *apiServerFlags) add(flags *pflag.FlagSet, bind string) {
+	c := &f.given
+	flags.StringVar(&c.BindAddress, "bind-address", bind, "address to listen on")
+	flags.IntVar(&c.SecurePort, "secure-port", 6443, "port to listen on")
+	flags.StringVar(&f.advertiseAddress, "advertise-address", "", "address under which pods reach the server (default: one of this machine)")
+	flags.StringSliceVar(&c.EtcdServers, "etcd-servers", nil, "URLs of a remote etcd, comma separated")
+	flags.StringVar(&c.EtcdCAFile, "etcd-cafile", "", "CA of the remote etcd")
+	flags.StringVar(&c.EtcdCertFile, "etcd-certfile", "", "client certificate for the remote etcd")
+	flags.StringVar(&c.EtcdKeyFile, "etcd-keyfile", "", "key of the client certificate for the remote etcd")
+	flags.StringVar(&c.EtcdPrefix, "etcd-prefix", "/registry", "prefix of all keys in etcd")
+	flags.DurationVar(&c.EtcdCompactionInterval, "etcd-compaction-interval", 5*time.Minute, "time between compactions of etcd's history; 0 never compacts")
+	flags.BoolVar(&f.watchCache, "watch-cache", true, "serve lists and watches from memory; this server has no other way")
+	flags.StringSliceVar(&f.watchCacheSizes, "watch-cache-sizes", nil, "least number of events kept for a resource: pods#1000,deployments.apps#500")
+	flags.IntVar(&c.MaxRequestsInflight, "max-requests-inflight", 400, "reads under way beyond which requests get 429; 0 is no limit")
+	flags.IntVar(&c.MaxMutatingRequestsInflight, "max-mutating-requests-inflight", 200, "writes under way beyond which requests get 429; 0 is no limit")
+	flags.DurationVar(&c.RequestTimeout, "request-timeout", time.Minute, "bound of requests that are not watches")
+	flags.IntVar(&f.minTimeout, "min-request-timeout", 1800, "least duration of a watch that names none, in seconds; the most is twice that")
+	flags.DurationVar(&c.ShutdownDelay, "shutdown-delay-duration", 0, "how long to go on serving after /readyz fails at the end")
+	flags.StringSliceVar(&f.serviceRanges, "service-cluster-ip-range", []string{"10.96.0.0/12"}, "networks of cluster IPs")
+	flags.StringVar(&f.nodePorts, "service-node-port-range", "30000-32767", "range of node ports")
+}
+
+// config checks and converts what was given.
+func (f *apiServerFlags) config() (cluster.APIServerConfig, error) {
+	c := f.given
+	c.MinRequestTimeout = time.Duration(f.minTimeout) * time.Second
+	c.Version = version
+	if !f.watchCache {
+		return c, fmt.Errorf("--watch-cache=false is not possible: lists and watches are served from memory only")
+	}
+	for _, limit := range []*int{&c.MaxRequestsInflight, &c.MaxMutatingRequestsInflight} {
+		if *limit == 0 {
+			*limit = -1
+		}
+	}
+	c.EtcdPrefix = "/" + strings.Trim(c.EtcdPrefix, "/") + "/"
+	c.WatchCacheSizes = map[string]int{}
+	for _, size := range f.watchCacheSizes {
+		resource, count, ok := strings.Cut(size, "#")
+		n, err := strconv.Atoi(count)
+		if !ok || err != nil || n < 0 || resource == "" {
+			return c, fmt.Errorf("--watch-cache-sizes: %q is not of the form resource#size", size)
+		}
+		c.WatchCacheSizes[resource] = n
+	}
+	if f.advertiseAddress != "" {
+		address, err := netip.ParseAddr(f.advertiseAddress)
+		if err != nil {
+			return c, fmt.Errorf("--advertise-address: %w", err)
+		}
+		c.AdvertiseAddress = address
+	}
+	for _, text := range f.serviceRanges {
+		network, err := netip.ParsePrefix(text)
+		if err != nil {
+			return c, fmt.Errorf("--service-cluster-ip-range: %w", err)
+		}
+		c.ServiceRanges = append(c.ServiceRanges, network)
+	}
+	first, last, _ := strings.Cut(f.nodePorts, "-")
+	low, errLow := strconv.ParseInt(first, 10, 32)
+	high, errHigh := strconv.ParseInt(last, 10, 32)
+	if errLow != nil || errHigh != nil {
+		return c, fmt.Errorf("--service-node-port-range: %q is not of the form 30000-32767", f.nodePorts)
+	}
+	c.NodePorts = serviceip.PortRange{First: int32(low), Last: int32(high)}
+	return c, nil
+}

@@ -1,0 +1,71 @@
+package main
+
+import (
+	"errors"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"vigil/cluster"
+)
+
+// errNoKubeconfig is the answer to a component that does not know its API server.
+var errNoKubeconfig = errors.New("--kubeconfig is needed: it names the API server and holds the client certificate")
+
+func newControllerManager() *cobra.Command {
+	var config cluster.ControllerManagerConfig
+	var logs logFlags
+	command := &cobra.Command{
+		Use:   "controller-manager",
+		Short: "Run the controllers alone",
+		Args:  cobra.NoArgs,
+		RunE: func(command *cobra.Command, _ []string) (err error) {
+			if config.Kubeconfig == "" {
+				return errNoKubeconfig
+			}
+			if config.Logger, err = logs.logger(); err != nil {
+				return err
+			}
+			return cluster.RunControllerManager(command.Context(), config)
+		},
+	}
+	flags := command.Flags()
+	addComponent(flags, &config.ComponentConfig, 10257)
+	flags.DurationVar(&config.NodeMonitorGracePeriod, "node-monitor-grace-period", 0, "how long a node may be silent before it is not ready (default 40s)")
+	flags.StringVar(&config.RootCAFile, "root-ca-file", "", "CA that is published to every namespace, PEM")
+	logs.add(flags)
+	return command
+}
+
+func newScheduler() *cobra.Command {
+	var config cluster.ComponentConfig
+	var logs logFlags
+	command := &cobra.Command{
+		Use:   "scheduler",
+		Short: "Run the scheduler alone",
+		Args:  cobra.NoArgs,
+		RunE: func(command *cobra.Command, _ []string) (err error) {
+			if config.Kubeconfig == "" {
+				return errNoKubeconfig
+			}
+			if config.Logger, err = logs.logger(); err != nil {
+				return err
+			}
+			return cluster.RunScheduler(command.Context(), config)
+		},
+	}
+	addComponent(command.Flags(), &config, 10259)
+	logs.add(command.Flags())
+	return command
+}
+
+// addComponent adds the flags that controller manager and scheduler have in common.
+func addComponent(flags *pflag.FlagSet, config *cluster.ComponentConfig, port int) {
+	flags.StringVar(&config.Kubeconfig, "kubeconfig", "", "API server and client certificate")
+	flags.StringVar(&config.BindAddress, "bind-address", "127.0.0.1", "address of health and metrics")
+	flags.IntVar(&config.SecurePort, "secure-port", port, "port of health and metrics; 0 serves none")
+	flags.StringVar(&config.TLSCertFile, "tls-cert-file", "", "serving certificate; one is made when empty")
+	flags.StringVar(&config.TLSKeyFile, "tls-private-key-file", "", "key of the serving certificate")
+	flags.StringVar(&config.ClientCAFile, "client-ca-file", "", "CAs of clients that may read metrics")
+	flags.BoolVar(&config.LeaderElect, "leader-elect", true, "work only while holding the component's Lease in kube-system")
+}

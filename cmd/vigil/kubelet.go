@@ -1,0 +1,46 @@
+package main
+
+import (
+	"fmt"
+	"net/netip"
+
+	"github.com/spf13/cobra"
+
+	"vigil/cluster"
+)
+
+func newKubelet() *cobra.Command {
+	var config cluster.KubeletConfig
+	var logs logFlags
+	var podCIDR, runtime string
+	command := &cobra.Command{
+		Use:   "kubelet",
+		Short: "Run a node alone",
+		Args:  cobra.NoArgs,
+		RunE: func(command *cobra.Command, _ []string) (err error) {
+			if config.Kubeconfig == "" {
+				return errNoKubeconfig
+			}
+			if _, _, err := cluster.CheckRuntime(runtime); err != nil {
+				return err
+			}
+			if podCIDR != "" {
+				if config.PodCIDR, err = netip.ParsePrefix(podCIDR); err != nil {
+					return fmt.Errorf("--pod-cidr: %w", err)
+				}
+			}
+			if config.Logger, err = logs.logger(); err != nil {
+				return err
+			}
+			return cluster.RunKubelet(command.Context(), config)
+		},
+	}
+	flags := command.Flags()
+	flags.StringVar(&config.Kubeconfig, "kubeconfig", "", "API server and the node's client certificate")
+	flags.StringVar(&config.NodeName, "hostname-override", "", "name of the node (default: the host's name)")
+	flags.StringVar(&podCIDR, "pod-cidr", "", "network of the node's pods (default 10.244.0.0/24)")
+	flags.StringVar(&runtime, "runtime", cluster.RuntimeAuto, "container runtime: auto, simulated or containerd")
+	flags.DurationVar(&config.StatusUpdateFrequency, "node-status-update-frequency", 0, "how often the node's status is looked at (default 10s)")
+	logs.add(flags)
+	return command
+}

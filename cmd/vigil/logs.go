@@ -1,0 +1,42 @@
+package main
+
+import (
+	"fmt"
+	"log/slog"
+	"os"
+
+	"github.com/spf13/pflag"
+	"k8s.io/klog/v2"
+)
+
+// logFlags say what is logged to standard error and how.
+type logFlags struct {
+	level  string
+	format string
+}
+
+func (f *logFlags) add(flags *pflag.FlagSet) {
+	flags.StringVar(&f.level, "log-level", "warn", "least level that is logged: debug, info, warn or error")
+	flags.StringVar(&f.format, "logging-format", "text", "text or json")
+}
+
+// logger makes the process's logger. What libraries log through klog goes the same way.
+func (f *logFlags) logger() (*slog.Logger, error) {
+	var level slog.Level
+	if err := level.UnmarshalText([]byte(f.level)); err != nil {
+		return nil, fmt.Errorf("--log-level: %q is not one of debug, info, warn, error", f.level)
+	}
+	options := &slog.HandlerOptions{Level: level}
+	var handler slog.Handler
+	switch f.format {
+	case "text":
+		handler = slog.NewTextHandler(os.Stderr, options)
+	case "json":
+		handler = slog.NewJSONHandler(os.Stderr, options)
+	default:
+		return nil, fmt.Errorf("--logging-format: %q is not text or json", f.format)
+	}
+	logger := slog.New(handler)
+	klog.SetSlogLogger(logger)
+	return logger, nil
+}

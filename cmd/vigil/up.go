@@ -1,0 +1,47 @@
+package main
+
+import (
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"vigil/cluster"
+)
+
+func newUp() *cobra.Command {
+	config := cluster.UpConfig{Out: os.Stdout, Program: os.Args[0]}
+	var server apiServerFlags
+	var merge bool
+	var logs logFlags
+	command := &cobra.Command{
+		Use:   "up",
+		Short: "Run a whole cluster in this process: etcd, control plane, nodes",
+		Args:  cobra.NoArgs,
+		RunE: func(command *cobra.Command, _ []string) error {
+			var err error
+			if config.APIServer, err = server.config(); err != nil {
+				return err
+			}
+			if config.Logger, err = logs.logger(); err != nil {
+				return err
+			}
+			if merge {
+				config.MergeInto = cluster.DefaultKubeconfig()
+			}
+			return cluster.Up(command.Context(), config)
+		},
+	}
+	flags := command.Flags()
+	flags.StringVar(&config.DataDir, "data-dir", cluster.DefaultDataDir(), "where everything is kept")
+	flags.IntVar(&config.Nodes, "nodes", 1, "number of nodes")
+	flags.StringVar(&config.Runtime, "runtime", cluster.RuntimeAuto, "container runtime of the nodes: auto, simulated or containerd")
+	flags.BoolVar(&merge, "merge-kubeconfig", false, "add the cluster to ~/.kube/config as context "+cluster.ContextName)
+	flags.IntVar(&config.EtcdPort, "etcd-port", 2379, "client port of the embedded etcd, its peer port is the next one; 0 takes free ones")
+	flags.IntVar(&config.ControllerManagerPort, "controller-manager-port", 10257, "health and metrics of the controllers; 0 serves none")
+	flags.IntVar(&config.SchedulerPort, "scheduler-port", 10259, "health and metrics of the scheduler; 0 serves none")
+	flags.DurationVar(&config.NodeMonitorGracePeriod, "node-monitor-grace-period", 0, "how long a node may be silent before it is not ready (default 40s)")
+	flags.DurationVar(&config.NodeStatusUpdateFrequency, "node-status-update-frequency", 0, "how often kubelets look at their node's status (default 10s)")
+	server.add(flags, "127.0.0.1")
+	logs.add(flags)
+	return command
+}
