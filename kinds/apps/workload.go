@@ -29,7 +29,10 @@ func validateSelector(selector *metav1.LabelSelector, kind string, path *field.P
 
 // validateLongRunning checks the template of a workload whose pods run for ever: the selector finds them and they are
 // always restarted. The error on a deadline names the kind.
-func validateLongRunning(template *corev1.PodTemplateSpec, selector *metav1.LabelSelector, kind string, path, selectorPath *field.Path, old *corev1.PodTemplateSpec) field.ErrorList {
+func validateLongRunning(
+	template *corev1.PodTemplateSpec, selector *metav1.LabelSelector, kind string,
+	path, selectorPath *field.Path, old *corev1.PodTemplateSpec,
+) field.ErrorList {
 	var errs field.ErrorList
 	s, err := metav1.LabelSelectorAsSelector(selector)
 	if err != nil {
@@ -84,7 +87,8 @@ func warnWorkload(name string, template, old *corev1.PodTemplateSpec) []string {
 	var warnings []string
 	if old == nil {
 		if texts := apivalidation.NameIsDNSLabel(name, false); len(texts) > 0 {
-			warnings = append(warnings, fmt.Sprintf("metadata.name: this is used in Pod names and hostnames, which can result in surprising behavior; a DNS label is recommended: %v", texts))
+			warnings = append(warnings, fmt.Sprintf("metadata.name: this is used in Pod names and hostnames, "+
+				"which can result in surprising behavior; a DNS label is recommended: %v", texts))
 		}
 	} else if equality.Semantic.DeepEqual(template, old) {
 		return nil

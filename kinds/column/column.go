@@ -63,7 +63,7 @@ func Since(t metav1.Time, now time.Time) string {
 
 // SinceMicro is Since for times with microseconds.
 func SinceMicro(t metav1.MicroTime, now time.Time) string {
-	return Since(metav1.Time{Time: t.Time}, now)
+	return Since(metav1.Time(t), now)
 }
 
 // Or is text, or fallback when text is empty.

@@ -29,11 +29,14 @@ func validatePodStatusUpdate(obj, old kinds.Object) field.ErrorList {
 	}
 	errs = append(errs, validate.Immutable(status.QOSClass, before.QOSClass, path.Child("qosClass"))...)
 
-	policy := oldPod.Spec.RestartPolicy
-	errs = append(errs, validateTransitions(status.ContainerStatuses, before.ContainerStatuses, policy, oldPod.Spec.Containers, path.Child("containerStatuses"))...)
-	errs = append(errs, validateTransitions(status.InitContainerStatuses, before.InitContainerStatuses, policy, oldPod.Spec.InitContainers, path.Child("initContainerStatuses"))...)
+	spec := &oldPod.Spec
+	errs = append(errs, validateTransitions(status.ContainerStatuses, before.ContainerStatuses,
+		spec.RestartPolicy, spec.Containers, path.Child("containerStatuses"))...)
+	errs = append(errs, validateTransitions(status.InitContainerStatuses, before.InitContainerStatuses,
+		spec.RestartPolicy, spec.InitContainers, path.Child("initContainerStatuses"))...)
 	// Ephemeral containers are never restarted, whatever the pod's policy is.
-	errs = append(errs, validateTransitions(status.EphemeralContainerStatuses, before.EphemeralContainerStatuses, corev1.RestartPolicyNever, nil, path.Child("ephemeralContainerStatuses"))...)
+	errs = append(errs, validateTransitions(status.EphemeralContainerStatuses, before.EphemeralContainerStatuses,
+		corev1.RestartPolicyNever, nil, path.Child("ephemeralContainerStatuses"))...)
 
 	errs = append(errs, validateClaimStatuses(status.ResourceClaimStatuses, pod.Spec.ResourceClaims, path.Child("resourceClaimStatuses"))...)
 	errs = append(errs, validateStatusIPs(podIPs(status), podIPs(before), path.Child("podIPs"))...)

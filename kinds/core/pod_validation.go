@@ -71,7 +71,8 @@ func podWarnings(obj, old kinds.Object) []string {
 	pod := obj.(*corev1.Pod)
 	var warnings []string
 	if texts := validation.IsDNS1123Label(pod.Name); len(texts) > 0 {
-		warnings = append(warnings, fmt.Sprintf("metadata.name: this is used in the Pod's hostname, which can result in surprising behavior; a DNS label is recommended: %v", texts))
+		warnings = append(warnings, fmt.Sprintf("metadata.name: this is used in the Pod's hostname, "+
+			"which can result in surprising behavior; a DNS label is recommended: %v", texts))
 	}
 	return append(warnings, podspec.WarningsForPod(pod)...)
 }
