@@ -57,7 +57,7 @@ func (o *op) tryCreate(ctx context.Context, c changeOptions) (attempt, error) {
 	if obj.GetResourceVersion() != "" { // the client thinks it has seen the object
 		return attempt{}, apierrors.NewNotFound(o.gr(), o.r.Name)
 	}
-	if err := o.mayCreate(ctx, ""); err != nil {
+	if err := o.may(ctx, "create", ""); err != nil {
 		return attempt{}, err
 	}
 	a, err := o.prepareNew(ctx, obj)
@@ -152,11 +152,11 @@ func (o *op) finalized(obj, old kinds.Object) bool {
 	return grace == nil || *grace == 0
 }
 
-// mayCreate asks whether the user may create the object of the request, or below it in a subresource.
-func (o *op) mayCreate(ctx context.Context, subresource string) error {
+// may asks whether the user may do a verb on the object of the request, or on a subresource of it.
+func (o *op) may(ctx context.Context, verb, subresource string) error {
 	err := o.authorize(ctx, Access{
 		User:        o.r.User,
-		Verb:        "create",
+		Verb:        verb,
 		Resource:    schema.GroupVersionResource{Group: o.k.GVK.Group, Version: o.k.GVK.Version, Resource: o.k.Resource},
 		Subresource: subresource,
 		Namespace:   o.r.Namespace,

@@ -27,6 +27,9 @@ func (w *Writer) DeleteCollection(ctx context.Context, r *Request) (*Result, err
 	if err != nil {
 		return nil, err
 	}
+	if err := noCollectionOfCorrupt(opts); err != nil {
+		return nil, err
+	}
 	list, err := w.list(ctx, r)
 	if err != nil {
 		return nil, toStatus(err, o.gr(), "", "list")

@@ -27,6 +27,9 @@ func (w *Writer) Delete(ctx context.Context, r *Request) (*Result, error) {
 		return nil, err
 	}
 	o.opts.dryRun = len(opts.DryRun) > 0
+	if ignoresReadErrors(opts) {
+		return o.removeCorrupt(ctx)
+	}
 	a, v, err := o.remove(ctx, opts)
 	if err != nil {
 		return nil, err

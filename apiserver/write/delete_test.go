@@ -262,3 +262,32 @@ func TestDeleteCollection(t *testing.T) {
 		t.Error("deleted after the end of the request")
 	}
 }
+
+func TestDelete_Corrupt(t *testing.T) {
+	h := newWorld(t)
+	key := h.key(h.kind("configmaps"), "default", "c")
+	if _, err := h.store.Create(context.Background(), key, []byte("k8s\x00\xff"), 0); err != nil {
+		t.Fatal(err)
+	}
+	const ignore = "ignoreStoreReadErrorWithClusterBreakingPotential=true"
+	_, err := h.delete("configmaps", "c", "", "")
+	wantStatus(t, err, 500, metav1.StatusReasonInternalError, "")
+	_, err = h.delete("configmaps", "c", ignore+"&propagationPolicy=Orphan", "")
+	wantStatus(t, err, 422, metav1.StatusReasonInvalid, "")
+	_, err = h.DeleteCollection(context.Background(), h.request("configmaps", "", "", ignore, ""))
+	wantStatus(t, err, 422, metav1.StatusReasonInvalid, "")
+
+	h.denied = Access{Verb: "unsafe-delete-ignore-read-errors"}
+	h.denied.Resource.Resource = "configmaps"
+	_, err = h.delete("configmaps", "c", ignore, "")
+	wantStatus(t, err, 403, metav1.StatusReasonForbidden, "")
+	h.denied = Access{}
+	h.must(h.delete("configmaps", "c", ignore+"&dryRun=All", ""))
+	h.must(h.delete("configmaps", "c", ignore, ""))
+	_, err = h.delete("configmaps", "c", ignore, "")
+	wantStatus(t, err, 404, metav1.StatusReasonNotFound, `configmaps "c" not found`)
+
+	h.mustCreate("configmaps", `{"metadata":{"name":"c"}}`)
+	_, err = h.delete("configmaps", "c", ignore, "")
+	wantStatus(t, err, 409, metav1.StatusReasonConflict, "")
+}

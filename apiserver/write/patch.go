@@ -67,7 +67,7 @@ func (p *patchedAction) recognize(ctx context.Context, obj, old kinds.Object) er
 	if name == "" {
 		return nil
 	}
-	if err := p.mayCreate(ctx, name); err != nil {
+	if err := p.may(ctx, "create", name); err != nil {
 		return err
 	}
 	sub := p.k.Subresource(name)
