@@ -69,6 +69,7 @@ func validateNodeCommon(node *corev1.Node) field.ErrorList {
 		}
 		seen.Insert(address)
 	}
+	//lint:ignore SA1019 stored objects may have it
 	if source := node.Spec.ConfigSource; source != nil {
 		errs = append(errs, validateConfigSource(source, false, field.NewPath("spec", "configSource"))...)
 	}
@@ -167,6 +168,7 @@ func validateConfigSource(source *corev1.NodeConfigSource, inStatus bool, path *
 func nodeWarnings(obj, old kinds.Object) []string {
 	spec := &obj.(*corev1.Node).Spec
 	var warnings []string
+	//lint:ignore SA1019 this is who tells people that it is
 	if spec.ConfigSource != nil {
 		// KEP-281 was never finished and the feature has been removed.
 		warnings = append(warnings, "spec.configSource: the feature is removed")
