@@ -15,6 +15,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/server/v3/embed"
 	"go.etcd.io/etcd/server/v3/etcdserver/api/v3client"
+	"go.etcd.io/etcd/server/v3/storage/wal"
 	"go.etcd.io/raft/v3/raftpb"
 	"go.uber.org/zap"
 )
@@ -48,6 +49,9 @@ type Embedded struct {
 	done      chan struct{} // closed when etcd has ended, by Close or by itself
 	closeOnce sync.Once
 
+	// gate is held for reading by everyone inside etcd's own code: its database must not be closed under them.
+	gate sync.RWMutex
+
 	mu  sync.Mutex
 	err error // why it ended by itself
 }
@@ -59,11 +63,19 @@ const (
 	electionMs = 5 * tickMs // the least etcd accepts
 
 	defaultQuotaBytes = 8 << 30
-	// Entries kept in memory and replayed at a start: a followers' catch-up that a single member does not need.
-	snapshotCount   = 5000
-	catchUpEntries  = 100
-	progressMinimum = 5 * time.Second // of idle watches from outside, as kubeadm sets it
+
+	// Entries of the log that a start replays, and that memory keeps. The second is for followers, which we do not
+	// have; but it must stay well above the first, or raft looks for entries that are gone when it is made to
+	// campaign while it replays, and panics.
+	snapshotCount  = 1000
+	catchUpEntries = 2500
+
+	keepFiles        = 2               // log and snapshot files kept besides those in use
+	progressInterval = 5 * time.Second // of idle watches from outside, as kubeadm sets it
 )
+
+// smallSegments makes etcd's log files 16 instead of 64 MB: a start reads all that are left, twice.
+var smallSegments = sync.OnceFunc(func() { wal.SegmentSizeBytes = 16 << 20 })
 
 // StartEmbedded starts etcd and waits until it serves, or ctx ends. What goes wrong is one sentence, made for the
 // operator: the port in use, no permission, damaged data, a full disk, another process on the same data.
@@ -74,12 +86,13 @@ func StartEmbedded(ctx context.Context, cfg EmbeddedConfig) (*Embedded, error) {
 	if err := prepareDataDir(cfg.DataDir); err != nil {
 		return nil, err
 	}
+	smallSegments()
 	e := &Embedded{done: make(chan struct{})}
 	c, err := cfg.etcd(zapLogger(cfg.Logger, e.done, func(entry fatalEntry) { e.fail(startError(cfg, entry)) }))
 	if err != nil {
 		return nil, err
 	}
-	if e.etcd, err = startEtcd(c, e); err != nil {
+	if e.etcd, err = startEtcd(ctx, c, e); err != nil {
 		return nil, startError(cfg, err)
 	}
 	e.client = v3client.New(e.etcd.Server)
@@ -91,43 +104,61 @@ func StartEmbedded(ctx context.Context, cfg EmbeddedConfig) (*Embedded, error) {
 	return e, nil
 }
 
-// startEtcd calls embed.StartEtcd on a goroutine of its own: etcd ends a goroutine, or panics, over data it cannot
-// read.
-func startEtcd(c *embed.Config, e *Embedded) (started *embed.Etcd, err error) {
-	done := make(chan struct{})
+// startEtcd calls embed.StartEtcd on a goroutine of its own: over data it cannot read, etcd ends a goroutine, waits
+// for ever for one that it ended, or panics. Then e has failed, and the goroutine is given up.
+func startEtcd(ctx context.Context, c *embed.Config, e *Embedded) (*embed.Etcd, error) {
+	type result struct {
+		etcd *embed.Etcd
+		err  error
+	}
+	started := make(chan result)
 	go func() {
-		defer close(done)
-		err = errors.New("etcd gave up starting") // unless it says more: see fail
 		defer func() {
 			if p := recover(); p != nil {
-				err = corruptError{fmt.Errorf("%v", p)}
+				e.fail(corruptError{fmt.Errorf("%v", p)})
 			}
 		}()
-		started, err = embed.StartEtcd(c)
+		etcd, err := embed.StartEtcd(c)
+		select {
+		case started <- result{etcd, err}:
+		case <-ctx.Done(): // nobody waits any more
+			if err == nil {
+				etcd.Close()
+			}
+		}
 	}()
-	<-done
-	if failed := e.Err(); failed != nil {
-		return nil, failed
+	select {
+	case r := <-started:
+		return r.etcd, r.err
+	case <-e.done:
+		return nil, e.Err()
+	case <-ctx.Done():
+		return nil, fmt.Errorf("etcd did not start in time: %w", ctx.Err())
 	}
-	return started, err
 }
 
 // waitReady waits until etcd leads and serves.
 func (e *Embedded) waitReady(ctx context.Context) error {
+	s := e.etcd.Server
+	replayed := false // at the last look
 	for {
 		select {
-		case <-e.etcd.Server.ReadyNotify():
+		case <-s.ReadyNotify():
 			return nil
 		case err := <-e.etcd.Err():
 			return err
 		case <-e.done:
 			return e.Err()
-		case <-e.etcd.Server.StopNotify():
+		case <-s.StopNotify():
 			return errors.New("etcd stopped while starting")
 		case <-ctx.Done():
 			return fmt.Errorf("etcd was not ready in time: %w", ctx.Err())
 		case <-time.After(2 * time.Millisecond):
-			e.campaign(ctx)
+			now := s.AppliedIndex() >= s.CommittedIndex()
+			if now && replayed {
+				e.campaign(ctx)
+			}
+			replayed = now
 		}
 	}
 }
@@ -171,6 +202,23 @@ func (e *Embedded) fail(err error) {
 	}
 }
 
+// enter is called before each call into the server; leave after it, unless enter failed.
+func (e *Embedded) enter() error {
+	e.gate.RLock()
+	select {
+	case <-e.done:
+		e.gate.RUnlock()
+		if err := e.Err(); err != nil {
+			return fmt.Errorf("%w: %w", ErrUnavailable, err)
+		}
+		return fmt.Errorf("%w: the embedded etcd is closed", ErrUnavailable)
+	default:
+		return nil
+	}
+}
+
+func (e *Embedded) leave() { e.gate.RUnlock() }
+
 // Done is closed when etcd has ended, by itself or by Close.
 func (e *Embedded) Done() <-chan struct{} { return e.done }
 
@@ -205,10 +253,12 @@ func (e *Embedded) Close() {
 			}
 			return
 		}
-		e.client.Close()
-		e.etcd.Close()
-		for range e.etcd.Err() { // until closed
+		e.gate.Lock() // wait for those inside; nobody comes any more
+		defer e.gate.Unlock()
+		if e.client != nil {
+			e.client.Close()
 		}
+		e.etcd.Close()
 	})
 }
 
@@ -226,7 +276,8 @@ func (cfg EmbeddedConfig) etcd(log *zap.Logger) (*embed.Config, error) {
 	}
 	c.BackendFreelistType = "map" // bbolt's array is slow once the database has many free pages
 	c.AutoCompactionRetention = "0"
-	c.WatchProgressNotifyInterval = progressMinimum
+	c.WatchProgressNotifyInterval = progressInterval
+	c.MaxSnapFiles, c.MaxWalFiles = keepFiles, keepFiles
 	c.UnsafeNoFsync = cfg.UnsafeNoFsync
 	c.EnableGRPCGateway = false
 
@@ -246,15 +297,28 @@ func (cfg EmbeddedConfig) etcd(log *zap.Logger) (*embed.Config, error) {
 		c.AdvertisePeerUrls = []url.URL{{Scheme: "https", Host: "127.0.0.1:2380"}}
 	}
 	c.InitialCluster = c.InitialClusterFromName(c.Name)
-	c.ClientTLSInfo, c.PeerTLSInfo = cfg.Client.etcd(), cfg.Peer.etcd()
+	if c.ClientTLSInfo, err = cfg.Client.etcd(cfg.ClientAddr); err != nil {
+		return nil, fmt.Errorf("etcd client certificates: %w", err)
+	}
+	if c.PeerTLSInfo, err = cfg.Peer.etcd(cfg.PeerAddr); err != nil {
+		return nil, fmt.Errorf("etcd peer certificates: %w", err)
+	}
 	return c, nil
 }
 
-func (f CertFiles) etcd() transport.TLSInfo {
-	if f == (CertFiles{}) {
-		return transport.TLSInfo{}
+// etcd returns the files for etcd after a look into them; it would itself only fail at the first connection.
+func (f CertFiles) etcd(addr string) (transport.TLSInfo, error) {
+	if addr == "" {
+		return transport.TLSInfo{}, nil
 	}
-	return transport.TLSInfo{CertFile: f.CertFile, KeyFile: f.KeyFile, TrustedCAFile: f.CAFile, ClientCertAuth: true}
+	if f.CAFile == "" || f.CertFile == "" || f.KeyFile == "" {
+		return transport.TLSInfo{}, errors.New("a certificate, its key and a CA are needed to listen")
+	}
+	info := transport.TLSInfo{CertFile: f.CertFile, KeyFile: f.KeyFile, TrustedCAFile: f.CAFile, ClientCertAuth: true}
+	if _, err := info.ServerConfig(); err != nil {
+		return transport.TLSInfo{}, fmt.Errorf("%s, %s, %s: %w", f.CertFile, f.KeyFile, f.CAFile, err)
+	}
+	return info, nil
 }
 
 func listenURLs(addr string) ([]url.URL, error) {

@@ -3,8 +3,13 @@ package store
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"syscall"
+
+	bbolt "go.etcd.io/bbolt/errors"
+	"go.etcd.io/etcd/server/v3/storage/wal"
+	"go.etcd.io/etcd/server/v3/storage/wal/walpb"
 )
 
 // fatalEntry is what etcd logged before it would have ended the process.
@@ -41,10 +46,24 @@ func startError(cfg EmbeddedConfig, err error) error {
 		return startSentence{fmt.Errorf("etcd cannot listen, the address is in use: %w", err)}
 	case errors.Is(err, syscall.EACCES), errors.Is(err, syscall.EPERM), errors.Is(err, syscall.EROFS):
 		return startSentence{fmt.Errorf("no permission on etcd data directory %s: %w", cfg.DataDir, err)}
-	case errors.As(err, &fatal) && !errors.As(err, &path), errors.As(err, &corrupt):
+	case errors.As(err, &fatal) && !errors.As(err, &path), errors.As(err, &corrupt), isCorrupt(err):
 		return startSentence{fmt.Errorf("etcd cannot use the data in %s, it may be damaged: %w", cfg.DataDir, err)}
 	}
 	return startSentence{fmt.Errorf("etcd in %s: %w", cfg.DataDir, err)}
+}
+
+// isCorrupt knows the errors by which etcd's log and database report that a file is not what they wrote.
+func isCorrupt(err error) bool {
+	for _, e := range []error{
+		walpb.ErrCRCMismatch, wal.ErrCRCMismatch, wal.ErrMetadataConflict, wal.ErrFileNotFound,
+		wal.ErrSnapshotMismatch, wal.ErrSnapshotNotFound, wal.ErrSliceOutOfRange, wal.ErrDecoderNotFound,
+		io.ErrUnexpectedEOF, bbolt.ErrInvalid, bbolt.ErrChecksum, bbolt.ErrVersionMismatch,
+	} {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
+	return false
 }
 
 // startSentence marks an error that startError has been over.

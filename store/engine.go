@@ -25,6 +25,9 @@ type engine interface {
 	// cheapRevision says that revision now costs less than sharing it would.
 	cheapRevision() bool
 
+	// health is one read that needs a quorum, tried once.
+	health(ctx context.Context) error
+
 	// compactTo drops history before rev.
 	compactTo(ctx context.Context, rev int64) error
 

@@ -3,7 +3,6 @@ package store
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/mvccpb"
@@ -41,33 +40,55 @@ func sole(s *etcdserver.EtcdServer) bool {
 
 func (l *local) cheapRevision() bool { return l.sole() }
 
-// linearize makes the applied state one that contains every write acknowledged before the call.
-func (l *local) linearize(ctx context.Context) error {
-	if err := l.embedded.Err(); err != nil {
-		return fmt.Errorf("%w: %w", ErrUnavailable, err)
+// enter begins a read: the applied state contains every write acknowledged before the call. Without an error, leave
+// must follow.
+func (l *local) enter(ctx context.Context) error {
+	if err := l.embedded.enter(); err != nil {
+		return err
 	}
-	if l.sole() {
-		return ctx.Err()
+	err := ctx.Err()
+	if err == nil && !l.sole() {
+		err = mapError(ctx, l.server.LinearizableReadNotify(ctx))
 	}
-	return mapError(ctx, l.server.LinearizableReadNotify(ctx))
+	if err != nil {
+		l.embedded.leave()
+	}
+	return err
 }
 
+func (l *local) leave() { l.embedded.leave() }
+
 func (l *local) txn(ctx context.Context, r *pb.TxnRequest) (*pb.TxnResponse, error) {
+	if err := l.embedded.enter(); err != nil {
+		return nil, &certainError{err}
+	}
+	defer l.embedded.leave()
 	resp, err := l.kv.Txn(ctx, r)
 	return resp, mapError(ctx, err)
 }
 
 func (l *local) revision(ctx context.Context) (int64, error) {
-	if err := l.linearize(ctx); err != nil {
+	if err := l.enter(ctx); err != nil {
 		return 0, err
 	}
+	defer l.leave()
 	return l.server.KV().Rev(), nil
 }
 
+// health goes through raft, sole member or not: a log that cannot be written to is found out here.
+func (l *local) health(ctx context.Context) error {
+	if err := l.embedded.enter(); err != nil {
+		return err
+	}
+	defer l.embedded.leave()
+	return mapError(ctx, l.server.LinearizableReadNotify(ctx))
+}
+
 func (l *local) get(ctx context.Context, key []byte) (*mvccpb.KeyValue, error) {
-	if err := l.linearize(ctx); err != nil {
+	if err := l.enter(ctx); err != nil {
 		return nil, err
 	}
+	defer l.leave()
 	r, err := l.server.KV().Range(ctx, key, nil, mvcc.RangeOptions{})
 	if err != nil || len(r.KVs) == 0 {
 		return nil, mapLocalError(ctx, err)
@@ -76,9 +97,10 @@ func (l *local) get(ctx context.Context, key []byte) (*mvccpb.KeyValue, error) {
 }
 
 func (l *local) scan(ctx context.Context, key, end []byte, o scanOptions) (scanResult, error) {
-	if err := l.linearize(ctx); err != nil {
+	if err := l.enter(ctx); err != nil {
 		return scanResult{}, err
 	}
+	defer l.leave()
 	if len(end) == 1 && end[0] == 0 { // how the wire says "to the last key"; mvcc has it as empty
 		end = []byte{}
 	}
@@ -101,11 +123,19 @@ func (l *local) scan(ctx context.Context, key, end []byte, o scanOptions) (scanR
 }
 
 func (l *local) compactTo(ctx context.Context, rev int64) error {
+	if err := l.embedded.enter(); err != nil {
+		return err
+	}
+	defer l.embedded.leave()
 	_, err := l.kv.Compact(ctx, &pb.CompactionRequest{Revision: rev})
 	return mapError(ctx, err)
 }
 
 func (l *local) grant(ctx context.Context, ttl int64) (int64, error) {
+	if err := l.embedded.enter(); err != nil {
+		return 0, err
+	}
+	defer l.embedded.leave()
 	resp, err := l.lease.LeaseGrant(ctx, &pb.LeaseGrantRequest{TTL: ttl})
 	if err != nil {
 		return 0, mapError(ctx, err)

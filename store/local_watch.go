@@ -21,9 +21,10 @@ type localWatch struct {
 }
 
 func (l *local) watch(ctx context.Context, key, end []byte, from int64) (watchStream, error) {
-	if err := l.linearize(ctx); err != nil {
+	if err := l.enter(ctx); err != nil {
 		return nil, err
 	}
+	defer l.leave()
 	if len(end) == 1 && end[0] == 0 {
 		end = []byte{}
 	}

@@ -44,7 +44,13 @@ func mapError(ctx context.Context, err error) error {
 // certainError is an ErrUnavailable that came before a write was attempted.
 type certainError struct{ err error }
 
-func (e *certainError) Error() string        { return ErrUnavailable.Error() + ": " + e.err.Error() }
+func (e *certainError) Error() string {
+	if errors.Is(e.err, ErrUnavailable) {
+		return e.err.Error()
+	}
+	return ErrUnavailable.Error() + ": " + e.err.Error()
+}
+
 func (e *certainError) Is(target error) bool { return target == ErrUnavailable }
 func (e *certainError) Unwrap() error        { return e.err }
 

@@ -21,7 +21,8 @@ import (
 // requests and watch streams are made by hand, because its watcher buffers without a bound.
 type remote struct {
 	client  *clientv3.Client
-	kv      pb.KVClient
+	kv      pb.KVClient // repeats reads that a broken connection ended
+	once    pb.KVClient // repeats nothing
 	lease   pb.LeaseClient
 	watcher pb.WatchClient
 	opts    []grpc.CallOption
@@ -73,6 +74,7 @@ func dial(cfg Config) (*remote, error) {
 	return &remote{
 		client:  client,
 		kv:      clientv3.RetryKVClient(client),
+		once:    pb.NewKVClient(client.ActiveConnection()),
 		lease:   clientv3.RetryLeaseClient(client),
 		watcher: pb.NewWatchClient(client.ActiveConnection()),
 		opts: []grpc.CallOption{
@@ -135,6 +137,11 @@ func (r *remote) revision(ctx context.Context) (int64, error) {
 		return 0, mapError(ctx, err)
 	}
 	return resp.Header.Revision, nil
+}
+
+func (r *remote) health(ctx context.Context) error {
+	_, err := r.once.Range(ctx, &pb.RangeRequest{Key: []byte("health")}, r.opts...)
+	return mapError(ctx, err)
 }
 
 func (r *remote) compactTo(ctx context.Context, rev int64) error {

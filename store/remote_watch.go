@@ -66,7 +66,6 @@ func (w *remoteWatch) receive(ctx context.Context) error {
 		resp, err := w.stream.Recv()
 		switch {
 		case err != nil:
-			w.stop() // the only end of send, if it was etcd that closed
 			return mapError(ctx, err)
 		case resp.CompactRevision != 0:
 			return ErrCompacted

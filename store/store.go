@@ -120,6 +120,5 @@ func (s *Store) Prefix() string { return s.prefix }
 
 // Health asks etcd for an answer that needs a quorum. It returns ErrUnavailable or the context's error otherwise.
 func (s *Store) Health(ctx context.Context) error {
-	_, err := s.engine.get(ctx, []byte(s.prefix+"health"))
-	return err
+	return s.engine.health(ctx)
 }

@@ -6,12 +6,10 @@ import (
 	"fmt"
 	"log/slog"
 	"path/filepath"
-	"sync"
 	"testing"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
-	"go.etcd.io/etcd/server/v3/storage/wal"
 
 	"vigil/store"
 )
@@ -78,7 +76,6 @@ func Open(t testing.TB, cfg store.Config) *store.Store {
 // without syncing to disk.
 func NewEmbedded(t testing.TB, cfg store.EmbeddedConfig) *store.Embedded {
 	t.Helper()
-	smallFiles()
 	if cfg.DataDir == "" {
 		cfg.DataDir = filepath.Join(t.TempDir(), "etcd")
 	}
@@ -95,10 +92,6 @@ func NewEmbedded(t testing.TB, cfg store.EmbeddedConfig) *store.Embedded {
 	t.Cleanup(e.Close)
 	return e
 }
-
-// smallFiles makes etcd preallocate 1 MiB instead of 64 MiB for each log file: on some file systems that takes the
-// space, or the time, of all of it.
-var smallFiles = sync.OnceFunc(func() { wal.SegmentSizeBytes = 1 << 20 })
 
 // Fill puts n values of size bytes at prefix + "000000" and so on, many in a transaction, and returns the revision.
 // The bytes look random.

@@ -1,0 +1,215 @@
+package store_test
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"vigil/store"
+	"vigil/store/storetest"
+)
+
+func TestEmbedded_StartAgain(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "etcd")
+	var rev int64
+	for i := range 3 {
+		e, err := store.StartEmbedded(t.Context(), store.EmbeddedConfig{DataDir: dir, UnsafeNoFsync: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := store.Open(t.Context(), store.Config{Embedded: e})
+		if err != nil {
+			t.Fatal(err)
+		}
+		list, err := s.List(t.Context(), "/registry/", store.ListOptions{})
+		if err != nil || len(list.KVs) != i || i > 0 && list.KVs[i-1].ModRev != rev {
+			t.Errorf("start %d: %d values, %v", i, len(list.KVs), err)
+		}
+		rev, err = s.Create(t.Context(), fmt.Sprintf("/registry/pods/default/%d", i), []byte("v"), 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.Close()
+		e.Close()
+		select {
+		case <-e.Done():
+		default:
+			t.Error("not done after Close")
+		}
+		if err := e.Err(); err != nil {
+			t.Errorf("error after Close: %v", err)
+		}
+		if _, err := s.Get(t.Context(), "/registry/pods/default/0"); err == nil {
+			t.Error("get works after Close")
+		}
+	}
+}
+
+// TestEmbedded_Errors wants one sentence for the operator for each thing that goes wrong at a start.
+func TestEmbedded_Errors(t *testing.T) {
+	certs := storetest.Certs(t)
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	tests := []struct {
+		name    string
+		prepare func(t *testing.T, cfg *store.EmbeddedConfig)
+		want    string
+	}{
+		{"client port in use", func(t *testing.T, cfg *store.EmbeddedConfig) {
+			cfg.ClientAddr, cfg.Client = taken.Addr().String(), certs
+		}, "the address is in use: listen tcp " + taken.Addr().String()},
+		{"peer port in use", func(t *testing.T, cfg *store.EmbeddedConfig) {
+			cfg.PeerAddr, cfg.Peer = taken.Addr().String(), certs
+		}, "the address is in use: listen tcp " + taken.Addr().String()},
+		{"no certificate", func(t *testing.T, cfg *store.EmbeddedConfig) {
+			cfg.ClientAddr = "127.0.0.1:0"
+			cfg.Client = store.CertFiles{CAFile: "none.crt", CertFile: "none.crt", KeyFile: "none.key"}
+		}, "none.crt"},
+		{"directory is a file", func(t *testing.T, cfg *store.EmbeddedConfig) {
+			write(t, cfg.DataDir, "x")
+		}, "cannot make etcd data directory"},
+		{"read-only directory", func(t *testing.T, cfg *store.EmbeddedConfig) {
+			cfg.DataDir = "/proc/vigil" // nobody may write there, root included
+		}, "cannot make etcd data directory"},
+		{"in use", func(t *testing.T, cfg *store.EmbeddedConfig) {
+			storetest.NewEmbedded(t, store.EmbeddedConfig{DataDir: cfg.DataDir})
+		}, "is in use by another process"},
+		{"damaged log", func(t *testing.T, cfg *store.EmbeddedConfig) {
+			fillAndClose(t, cfg.DataDir)
+			damage(t, cfg.DataDir, ".wal")
+		}, "it may be damaged"},
+		{"damaged database", func(t *testing.T, cfg *store.EmbeddedConfig) {
+			fillAndClose(t, cfg.DataDir)
+			damage(t, cfg.DataDir, "db")
+		}, "it may be damaged"},
+		{"no database", func(t *testing.T, cfg *store.EmbeddedConfig) {
+			fillAndClose(t, cfg.DataDir)
+			write(t, filepath.Join(cfg.DataDir, "member", "snap", "db"), "this is not a database")
+		}, "it may be damaged"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			cfg := store.EmbeddedConfig{DataDir: filepath.Join(t.TempDir(), "etcd"), UnsafeNoFsync: true}
+			test.prepare(t, &cfg)
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+			defer cancel()
+			e, err := store.StartEmbedded(ctx, cfg)
+			if err == nil {
+				e.Close()
+				t.Fatal("it started")
+			}
+			if msg := err.Error(); !strings.Contains(msg, test.want) || strings.Contains(msg, "\n") {
+				t.Errorf("error is\n%s\nwant one line with %q", msg, test.want)
+			} else {
+				t.Log(msg)
+			}
+		})
+	}
+}
+
+// fillAndClose leaves data that fill the log and the database.
+func fillAndClose(t *testing.T, dir string) {
+	t.Helper()
+	e := storetest.NewEmbedded(t, store.EmbeddedConfig{DataDir: dir})
+	storetest.Fill(t, e, "/registry/pods/", 1000, 1000)
+	e.Close()
+}
+
+// damage overwrites the middle half of the written part of each file with the suffix.
+func damage(t *testing.T, dir, suffix string) {
+	t.Helper()
+	damaged := 0
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || !strings.HasSuffix(path, suffix) {
+			return err
+		}
+		data, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		end := len(data)
+		for end > 0 && data[end-1] == 0 {
+			end--
+		}
+		for i := end / 4; i < end*3/4; i++ {
+			data[i] = 0xa5
+		}
+		if suffix == "db" {
+			copy(data, make([]byte, 8192)) // both meta pages
+		}
+		damaged++
+		return os.WriteFile(path, data, 0o600)
+	})
+	if err != nil || damaged == 0 {
+		t.Fatalf("damaged %d files: %v", damaged, err)
+	}
+}
+
+func write(t *testing.T, path, data string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(data), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestEmbedded_DiskFull runs etcd on a file system of 80 MB, in a process and a mount namespace of its own, and
+// writes until it is full: etcd must end with a sentence that says so.
+func TestEmbedded_DiskFull(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("mounting a small file system needs root")
+	}
+	cmd := exec.CommandContext(t.Context(), os.Args[0])
+	cmd.Env = append(os.Environ(), fmt.Sprintf("%s=full %s", childEnv, t.TempDir()))
+	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNS}
+	out, err := cmd.CombinedOutput()
+	if strings.Contains(string(out), "cannot mount") {
+		t.Skip("mounting is not allowed here")
+	}
+	if err == nil || !strings.Contains(string(out), "no space left on the disk of etcd data directory") {
+		t.Errorf("child: %v\n%s", err, out)
+	}
+	t.Logf("%s", out)
+}
+
+// fillDisk returns what ended etcd.
+func fillDisk(dir string) error {
+	if err := syscall.Mount("", "/", "", syscall.MS_REC|syscall.MS_PRIVATE, ""); err != nil {
+		return fmt.Errorf("cannot mount: %w", err)
+	}
+	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=160m"); err != nil {
+		return fmt.Errorf("cannot mount: %w", err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	e, err := store.StartEmbedded(ctx, store.EmbeddedConfig{DataDir: filepath.Join(dir, "etcd"), UnsafeNoFsync: true})
+	if err != nil {
+		return err
+	}
+	s, err := store.Open(ctx, store.Config{Embedded: e})
+	if err != nil {
+		return err
+	}
+	for n := 0; err == nil; n++ {
+		wctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+		_, err = s.Create(wctx, fmt.Sprintf("/registry/secrets/%d", n), storetest.Value(n, 1<<20), 0)
+		cancel()
+	}
+	select {
+	case <-e.Done():
+		e.Close()
+		return e.Err()
+	case <-time.After(10 * time.Second):
+		return fmt.Errorf("etcd did not end, the last write said: %w", err)
+	}
+}
