@@ -103,6 +103,31 @@ func TestWrite_PodLife(t *testing.T) {
 	})
 }
 
+// A patch that gives a pod a node is a binding: it sets the condition, and it works once.
+func TestWrite_PatchBinds(t *testing.T) {
+	c := newClientset(t, apiservertest.Start(t).Admin())
+	pods := c.CoreV1().Pods("ns")
+	if _, err := pods.Create(t.Context(), testPod("p"), metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	patch := func(node string) (*corev1.Pod, error) {
+		return pods.Patch(t.Context(), "p", types.MergePatchType, []byte(`{"spec":{"nodeName":"`+node+`"}}`), metav1.PatchOptions{})
+	}
+	pod, err := patch("n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	scheduled := slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == corev1.PodScheduled && c.Status == corev1.ConditionTrue
+	})
+	if pod.Spec.NodeName != "n" || !scheduled {
+		t.Errorf("bound %+v", pod)
+	}
+	if _, err := patch("m"); !apierrors.IsInvalid(err) {
+		t.Errorf("moved: %v", err)
+	}
+}
+
 func TestWrite_Scale(t *testing.T) {
 	eachEncoding(t, func(t *testing.T, c *kubernetes.Clientset) {
 		ctx := t.Context()
