@@ -94,7 +94,8 @@ func (w *worker) advance(ctx context.Context, pod *corev1.Pod, now observed) (wa
 		now.sandbox = nil
 	}
 	if now.sandbox == nil {
-		k.status.set(pod, k.podStatus(pod, now, nil)) // people see that the pod has arrived
+		k.status.set(pod, k.podStatus(pod, now, nil))
+		k.status.written(ctx, w.uid) // people see that the pod has arrived, however soon it runs
 		sandbox, err := runtime.RunSandbox(ctx, pod)
 		if err != nil {
 			k.recorder.Eventf(pod, corev1.EventTypeWarning, "FailedCreatePodSandBox", "Failed to create pod sandbox: %v", err)
