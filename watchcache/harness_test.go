@@ -246,3 +246,6 @@ func transaction(t testing.TB, rev int64, keys ...string) store.Batch {
 	}
 	return b
 }
+
+// batchTo is progress.
+func batchTo(rev int64) store.Batch { return store.Batch{Rev: rev} }

@@ -323,6 +323,8 @@ func (s *stream) take() (cachetest.Event, bool, error) {
 	case ok && ev.Type == watchcache.Bookmark:
 		s.marked = ev.Rev
 		return cachetest.Event{Type: "BOOKMARK", Rev: ev.Rev, InitialEnd: true}, true, nil
+	case ok && ev.Object.Revision() != ev.Rev:
+		return cachetest.Event{}, false, fmt.Errorf("event at %d has an object at %d", ev.Rev, ev.Object.Revision())
 	case ok:
 		// A bookmark may come between any two events, so look at what it would say there.
 		if progress := s.cursor.Progress(); s.bookmarks && progress > s.marked && rand.IntN(4) == 0 {
