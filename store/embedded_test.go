@@ -163,7 +163,7 @@ func write(t *testing.T, path, data string) {
 	}
 }
 
-// TestEmbedded_DiskFull runs etcd on a file system of 80 MB, in a process and a mount namespace of its own, and
+// TestEmbedded_DiskFull runs etcd on a file system of 64 MB, in a process and a mount namespace of its own, and
 // writes until it is full: etcd must end with a sentence that says so.
 func TestEmbedded_DiskFull(t *testing.T) {
 	if os.Geteuid() != 0 {
@@ -187,7 +187,7 @@ func fillDisk(dir string) error {
 	if err := syscall.Mount("", "/", "", syscall.MS_REC|syscall.MS_PRIVATE, ""); err != nil {
 		return fmt.Errorf("cannot mount: %w", err)
 	}
-	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=160m"); err != nil {
+	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=64m"); err != nil {
 		return fmt.Errorf("cannot mount: %w", err)
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)

@@ -9,13 +9,18 @@ import (
 )
 
 const (
-	loadChunk   = 1000 // keys of one call of LoadAll's fn
+	loadKeys    = 1000 // keys in one worker's range
 	loadWorkers = 4    // reading and, in fn, decoding overlap even on one core
+
+	// A request asks for so many values that it should come to loadBytes. How large they are is known after the
+	// first: 64 values of the largest size etcd takes, by all workers, still fit in memory.
+	loadFirst = 64
+	loadBytes = 4 << 20
 )
 
 // LoadAll reads every value under prefix at revision rev (0: the newest, linearizably) as fast as etcd gives them,
 // and returns the revision. fn is called from several goroutines at once, each time with a run of neighbouring keys
-// in order; the runs come in no order, and have no key between them. The slice is fn's to keep.
+// in order (at most a few megabytes); the runs come in no order, and have no key between them. The slice is fn's to keep.
 // The first error of fn ends the load and is returned; ErrCompacted when rev left etcd's history meanwhile.
 func (s *Store) LoadAll(ctx context.Context, prefix string, rev int64, fn func([]KV) error) (_ int64, err error) {
 	defer s.metrics.observe("list", prefix, time.Now(), &err)
@@ -36,18 +41,33 @@ func (s *Store) loadAll(ctx context.Context, prefix string, rev int64, fn func([
 	rev = keys.rev
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(loadWorkers)
-	for i := 0; i < len(keys.kvs) && ctx.Err() == nil; i += loadChunk {
+	for i := 0; i < len(keys.kvs) && ctx.Err() == nil; i += loadKeys {
 		from, to := keys.kvs[i].Key, end
-		if i+loadChunk < len(keys.kvs) {
-			to = keys.kvs[i+loadChunk].Key
+		if i+loadKeys < len(keys.kvs) {
+			to = keys.kvs[i+loadKeys].Key
 		}
-		g.Go(func() error {
-			page, err := s.engine.scan(ctx, from, to, scanOptions{rev: rev})
-			if err != nil {
-				return err
-			}
-			return fn(appendKVs(nil, page.kvs))
-		})
+		g.Go(func() error { return s.loadRange(ctx, from, to, rev, fn) })
 	}
 	return rev, g.Wait()
+}
+
+func (s *Store) loadRange(ctx context.Context, from, to []byte, rev int64, fn func([]KV) error) error {
+	for limit := int64(loadFirst); ; {
+		page, err := s.engine.scan(ctx, from, to, scanOptions{rev: rev, limit: limit})
+		if err != nil {
+			return err
+		}
+		if len(page.kvs) == 0 {
+			return nil
+		}
+		if err := fn(appendKVs(nil, page.kvs)); err != nil || !page.more {
+			return err
+		}
+		from = after(page.kvs[len(page.kvs)-1].Key)
+		bytes := 0
+		for _, kv := range page.kvs {
+			bytes += len(kv.Value)
+		}
+		limit = max(1, min(4*limit, loadBytes*int64(len(page.kvs))/int64(bytes+1)))
+	}
 }

@@ -11,6 +11,7 @@ import (
 // localWatch is a watch stream of the storage layer itself. It has no fragments and cannot break; etcd buffers 128
 // responses for a reader that is late and reads them again from disk for one that is later still.
 type localWatch struct {
+	embedded *Embedded
 	stream   mvcc.WatchStream
 	from     int64
 	out      chan watchResponse
@@ -30,6 +31,7 @@ func (l *local) watch(ctx context.Context, key, end []byte, from int64) (watchSt
 	}
 	ctx, stop := context.WithCancel(ctx)
 	w := &localWatch{
+		embedded: l.embedded,
 		stream:   l.server.Watchable().NewWatchStream(),
 		from:     from,
 		out:      make(chan watchResponse),
@@ -42,12 +44,12 @@ func (l *local) watch(ctx context.Context, key, end []byte, from int64) (watchSt
 		w.stream.Close()
 		return nil, fmt.Errorf("%w: %w", ErrUnavailable, err)
 	}
-	go w.run(ctx, l.embedded.Done())
+	go w.run(ctx)
 	return w, nil
 }
 
 // run passes the stream's responses on until ctx or etcd ends.
-func (w *localWatch) run(ctx context.Context, ended <-chan struct{}) {
+func (w *localWatch) run(ctx context.Context) {
 	defer close(w.done)
 	defer close(w.out)
 	fail := func(err error) { w.failure.Store(&err) }
@@ -61,11 +63,16 @@ func (w *localWatch) run(ctx context.Context, ended <-chan struct{}) {
 			}
 			r = watchResponse{events: in.Events, rev: in.Revision}
 		case <-w.progress:
-			if w.stream.RequestProgressAll() || w.stream.Rev() >= w.from {
-				continue // the answer comes through the channel, or it still catches up
+			if w.embedded.enter() != nil {
+				continue // Done says so too
+			}
+			asked := w.stream.RequestProgressAll() || w.stream.Rev() >= w.from
+			w.embedded.leave()
+			if asked {
+				continue // the answer comes through the channel; or it still catches up and must be asked again
 			}
 			r.rev = w.from - 1 // nothing has happened since: complete as far as the feed already is
-		case <-ended:
+		case <-w.embedded.Done():
 			fail(fmt.Errorf("%w: embedded etcd has ended", ErrUnavailable))
 			return
 		case <-ctx.Done():
