@@ -35,7 +35,7 @@ func (w *Writer) Delete(ctx context.Context, r *Request) (*Result, error) {
 		return nil, err
 	}
 	code := http.StatusOK
-	if a.do != remove && opts.OrphanDependents != nil && !*opts.OrphanDependents { //nolint:staticcheck // deprecated, still in use
+	if orphan := orphanDependents(opts); a.do != remove && *orphan != nil && !**orphan {
 		code = http.StatusAccepted
 	}
 	if a.do != remove || o.k.ReturnsDeleted {
@@ -211,9 +211,9 @@ func setOwnFinalizers(obj kinds.Object, opts *metav1.DeleteOptions) {
 	have := obj.GetFinalizers()
 	orphan := slices.Contains(have, metav1.FinalizerOrphanDependents)
 	foreground := !orphan && slices.Contains(have, metav1.FinalizerDeleteDependents)
-	switch {
-	case opts.OrphanDependents != nil: //nolint:staticcheck // deprecated, still in use
-		orphan, foreground = *opts.OrphanDependents, false //nolint:staticcheck // as above
+	switch asked := *orphanDependents(opts); {
+	case asked != nil:
+		orphan, foreground = *asked, false
 	case opts.PropagationPolicy != nil:
 		orphan = *opts.PropagationPolicy == metav1.DeletePropagationOrphan
 		foreground = *opts.PropagationPolicy == metav1.DeletePropagationForeground

@@ -103,9 +103,9 @@ func queryDeleteOptions(rawQuery string, opts *metav1.DeleteOptions) error {
 				opts.PropagationPolicy = &policy
 			}
 		case "orphanDependents":
-			if opts.OrphanDependents == nil { //nolint:staticcheck // deprecated, still in use
+			if to := orphanDependents(opts); *to == nil {
 				orphan := request.Bool(value)
-				opts.OrphanDependents = &orphan //nolint:staticcheck // as above
+				*to = &orphan
 			}
 		case "ignoreStoreReadErrorWithClusterBreakingPotential":
 			if opts.IgnoreStoreReadErrorWithClusterBreakingPotential == nil {
@@ -115,6 +115,12 @@ func queryDeleteOptions(rawQuery string, opts *metav1.DeleteOptions) error {
 		}
 	}
 	return nil
+}
+
+// orphanDependents is the place of the option that propagationPolicy has replaced.
+func orphanDependents(opts *metav1.DeleteOptions) **bool {
+	//lint:ignore SA1019 clients still send it
+	return &opts.OrphanDependents
 }
 
 func invalidOptions(kind string, errs field.ErrorList) error {

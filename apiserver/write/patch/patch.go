@@ -113,10 +113,10 @@ func (p *Patch) Apply(source Source, gvk schema.GroupVersionKind, obj runtime.Ob
 	}
 	var patched []byte
 	if p.kind == types.JSONPatchType {
-		if patched, err = p.applyOperations(current); err != nil {
+		if patched, err = guarded(func() ([]byte, error) { return p.ops.Apply(current) }); err != nil {
 			return nil, unprocessable(err)
 		}
-	} else if patched, err = jsonpatch.MergePatch(current, p.body); err != nil {
+	} else if patched, err = guarded(func() ([]byte, error) { return jsonpatch.MergePatch(current, p.body) }); err != nil {
 		return nil, apierrors.NewBadRequest(err.Error())
 	}
 
@@ -129,15 +129,15 @@ func (p *Patch) Apply(source Source, gvk schema.GroupVersionKind, obj runtime.Ob
 	return p.finish(string(patched), gvk, obj, append(p.problems[:len(p.problems):len(p.problems)], problems...), err)
 }
 
-// applyOperations applies a JSON patch. The library panics on some operations that make no sense, like a replacement of
-// the whole document by nothing; they are errors of the patch like any other.
-func (p *Patch) applyOperations(current []byte) (patched []byte, err error) {
+// guarded calls a patch library, which may panic on patches that make no sense: a replacement of the whole document by
+// nothing, a list where the key of a list's element should be. They are errors of the patch like any other.
+func guarded[T any](apply func() (T, error)) (patched T, err error) {
 	defer func() {
 		if reason := recover(); reason != nil {
-			err = fmt.Errorf("apply JSON patch: %v", reason)
+			err = fmt.Errorf("apply patch: %v", reason)
 		}
 	}()
-	return p.ops.Apply(current)
+	return apply()
 }
 
 // finish judges the decoded result: err is why it could not be decoded, problems is what strict decoding found, shown

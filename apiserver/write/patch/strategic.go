@@ -27,7 +27,7 @@ func (p *Patch) applyStrategic(source Source, gvk schema.GroupVersionKind, obj r
 	if err != nil {
 		return nil, fmt.Errorf("convert the object to be patched: %w", err)
 	}
-	patched, err := strategicpatch.StrategicMergeMapPatch(current, fields, obj)
+	patched, err := guarded(func() (map[string]any, error) { return strategicpatch.StrategicMergeMapPatch(current, fields, obj) })
 	if err != nil {
 		return nil, strategicError(err)
 	}
