@@ -93,6 +93,18 @@ func TestCompact_TwoServers(t *testing.T) {
 // TestCompact_Run lets three servers compact by the clock, while a feed goes on.
 func TestCompact_Run(t *testing.T) {
 	target := storetest.NewRemoteTarget(t)
+	s := target.Store
+	create := func(n int) int64 {
+		rev, err := s.Create(t.Context(), fmt.Sprintf("/registry/pods/default/%d", n), []byte("v"), 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return rev
+	}
+	feed := storetest.Record(t.Context(), t, s, 1)
+	first := create(0)
+	feed.WaitFor(t, first) // from here on it keeps up, and compaction is not its business
+
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error)
 	const servers = 3
@@ -102,18 +114,10 @@ func TestCompact_Run(t *testing.T) {
 		s := storetest.Open(t, cfg)
 		go func() { ended <- s.Run(ctx) }()
 	}
-	s := target.Store
-	feed := storetest.Record(t.Context(), t, s, 1)
-	var first, last int64
-	var err error
+	var last int64
 	deadline := time.Now().Add(20 * time.Second)
-	for n := 0; ; n++ {
-		if last, err = s.Create(ctx, fmt.Sprintf("/registry/pods/default/%d", n), []byte("v"), 0); err != nil {
-			t.Fatal(err)
-		}
-		if first == 0 {
-			first = last
-		}
+	for n := 1; ; n++ {
+		last = create(n)
 		if _, err := s.List(ctx, "/registry/", store.ListOptions{Rev: first, Limit: 1}); errors.Is(err, store.ErrCompacted) {
 			break
 		} else if err != nil || time.Now().After(deadline) {
