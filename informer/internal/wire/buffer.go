@@ -55,19 +55,16 @@ func (u *buffer) makeRoom(n int) {
 			u.b = nil
 		}
 	}
-	if len(u.b)-u.pos >= n && u.end < len(u.b) {
+	if u.end < len(u.b) && (u.pos == 0 || len(u.b)-u.pos >= n) {
 		return
 	}
-	if u.pos > 0 && u.end-u.pos <= len(u.b)/2 {
+	if u.pos > 0 {
 		u.end = copy(u.b, u.b[u.pos:u.end])
 		u.pos = 0
-		if u.end < len(u.b) {
-			return
-		}
+		return
 	}
-	grown := make([]byte, max(minBuffer, 2*(u.end-u.pos)))
-	u.end = copy(grown, u.b[u.pos:u.end])
-	u.pos = 0
+	grown := make([]byte, max(minBuffer, 2*len(u.b)))
+	u.end = copy(grown, u.b[:u.end])
 	u.b = grown
 }
 

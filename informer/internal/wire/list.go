@@ -46,11 +46,8 @@ func (l *protoList) read() error {
 	l.buf.take(len(protoMagic))
 	for {
 		num, size, err := l.field()
-		if err == io.EOF {
-			return nil // an Unknown without raw is an empty list
-		}
 		if err != nil {
-			return err
+			return unexpected(err)
 		}
 		if num == unknownRaw {
 			if err := l.list(size); err != nil {

@@ -83,7 +83,7 @@ func (s *Stream) Next(ev *Event) error {
 func (s *Stream) Ready() bool {
 	have := s.buf.have()[s.last:]
 	if s.encoding == JSON {
-		return bytes.IndexByte(have, '\n') >= 0 && len(bytes.TrimSpace(have)) > 0
+		return bytes.IndexByte(have[skipSpace(have, 0):], '\n') >= 0
 	}
 	return len(have) >= 4 && uint64(len(have)-4) >= uint64(binary.BigEndian.Uint32(have))
 }
@@ -128,16 +128,31 @@ func (s *Stream) jsonFrame() ([]byte, error) {
 			s.last = end
 			return have[:end], nil
 		}
-		// Scanning starts over when twice as much is there, so the work stays linear in what arrives.
-		for want := 2 * len(have); len(s.buf.have()) < want; {
-			if err := s.buf.more(); err != nil {
-				return nil, unexpected(err)
-			}
-			if bytes.IndexByte(s.buf.have()[len(have):], '\n') >= 0 {
-				break
-			}
+		if err := s.untilWorthwhile(); err != nil {
+			return nil, unexpected(err)
 		}
 	}
+}
+
+// untilWorthwhile reads on until it makes sense to look for the end of a value once more: at the end of a line, at the end of
+// input, or when there is twice as much as before, so that the work stays linear in what arrives. It fails when
+// nothing has come.
+func (s *Stream) untilWorthwhile() error {
+	before := len(s.buf.have())
+	for seen := before; seen < 2*before; {
+		if err := s.buf.more(); err != nil {
+			if seen > before {
+				return nil // the error stays: the next call meets it again
+			}
+			return err
+		}
+		fresh := s.buf.have()[seen:]
+		if bytes.IndexByte(fresh, '\n') >= 0 {
+			return nil
+		}
+		seen += len(fresh)
+	}
+	return nil
 }
 
 // unexpected turns the end of input within something into its error.
