@@ -3,7 +3,11 @@
 GO      ?= go
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 BIN     := $(CURDIR)/bin
-LDFLAGS := -s -w -X main.version=$(VERSION)
+# kubectl reports the version of the libraries it is built from.
+KUBERNETES := $(shell $(GO) list -m -f '{{.Version}}' k8s.io/kubectl | sed 's/^v0/v1/')
+KUBECTL    := k8s.io/component-base/version
+LDFLAGS    := -s -w -X main.version=$(VERSION) -X $(KUBECTL).gitVersion=$(KUBERNETES) -X $(KUBECTL).gitMajor=1 \
+	-X $(KUBECTL).gitMinor=$(word 2,$(subst ., ,$(KUBERNETES)))
 
 .PHONY: up build test lint vet staticcheck clean
 
