@@ -16,11 +16,16 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/record"
 
 	"vigil/controllers/deployment"
+	"vigil/controllers/endpoints"
+	"vigil/controllers/garbagecollector"
+	"vigil/controllers/namespace"
 	"vigil/controllers/replicaset"
+	"vigil/controllers/serviceaccount"
 	"vigil/informer"
 	"vigil/informer/work"
 )
@@ -72,6 +77,24 @@ func New(config Config) (*Controllers, error) {
 	}).Run)
 	add("replicaset", replicaset.New(replicaset.Config{
 		Client: config.Client, Informers: config.Informers, Recorder: recorder("replicaset-controller"), Logger: logger("replicaset"), Metrics: metrics,
+	}).Run)
+	server := rest.CopyConfig(config.Server)
+	metadataClient, err := metadata.NewForConfig(server)
+	if err != nil {
+		return nil, fmt.Errorf("metadata client: %w", err)
+	}
+	add("namespace", namespace.New(namespace.Config{
+		Client: config.Client, Metadata: metadataClient, Informers: config.Informers, Logger: logger("namespace"), Metrics: metrics,
+	}).Run)
+	add("garbage collector", garbagecollector.New(garbagecollector.Config{
+		Server: server, Discovery: config.Client.Discovery(), Metadata: metadataClient, Informers: config.Informers,
+		Recorder: recorder("garbage-collector-controller"), Logger: logger("garbagecollector"), Metrics: metrics,
+	}).Run)
+	add("service account", serviceaccount.New(serviceaccount.Config{
+		Client: config.Client, Informers: config.Informers, RootCA: config.RootCA, Logger: logger("serviceaccount"), Metrics: metrics,
+	}).Run)
+	add("endpoints", endpoints.New(endpoints.Config{
+		Client: config.Client, Informers: config.Informers, Recorder: recorder("endpoint-controller"), Logger: logger("endpoints"), Metrics: metrics,
 	}).Run)
 	return c, nil
 }
