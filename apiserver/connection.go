@@ -22,8 +22,8 @@ type connection struct {
 
 type connectionKey struct{}
 
-// newConnection is http.Server's ConnContext.
-func newConnection(ctx context.Context) context.Context {
+// ConnContext returns the context for the requests of a new connection: what they find out about the caller is kept in it.
+func (s *Server) ConnContext(ctx context.Context) context.Context {
 	return context.WithValue(ctx, connectionKey{}, new(connection))
 }
 

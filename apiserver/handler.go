@@ -29,6 +29,11 @@ type call struct {
 	info   request.Info
 	user   *authn.User
 	began  time.Time
+	ctx    context.Context // ends with the request's deadline; the request's own until that is known
+	place  *inflight       // taken by admit
+
+	auditID [1]string // what the header refers to, so that it is not allocated on its own
+	attr    authz.Attributes
 
 	// Set by the route, for the metrics.
 	resource *metrics.Resource
@@ -40,17 +45,16 @@ var noCache = []string{"no-cache, private"}
 
 // ServeHTTP is the way of a request.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	c := &call{server: s, req: r, began: time.Now(), resource: s.other, verb: metrics.Other}
+	c := &call{server: s, req: r, ctx: r.Context(), began: time.Now(), resource: s.other, verb: metrics.Other}
 	c.rec.ResponseWriter = w
 	defer c.finish()
 
 	h := w.Header()
 	h["Cache-Control"] = noCache
-	if id := r.Header.Get("Audit-Id"); id != "" {
-		h["Audit-Id"] = []string{id}
-	} else {
-		h["Audit-Id"] = []string{uuid.NewString()}
+	if c.auditID[0] = r.Header.Get("Audit-Id"); c.auditID[0] == "" {
+		c.auditID[0] = uuid.NewString()
 	}
+	h["Audit-Id"] = c.auditID[:]
 
 	conn, err := s.caller(r.Context(), r.TLS)
 	conn.requests.Inc()
@@ -114,12 +118,13 @@ func (c *call) finish() {
 
 // authorize asks whether the caller may do this; if not it has answered.
 func (c *call) authorize() bool {
-	attr := &authz.Attributes{User: c.user, Verb: c.info.Verb, Path: c.info.Path}
+	attr := &c.attr
+	attr.User, attr.Verb, attr.Path = c.user, c.info.Verb, c.info.Path
 	if c.info.IsResource() {
 		attr.Group, attr.Version, attr.Resource, attr.Subresource = c.info.Group, c.info.Version, c.info.Resource, c.info.Subresource
 		attr.Namespace, attr.Name = c.info.Namespace, c.info.Name
 	}
-	allowed, reason, err := c.server.authz.Authorize(c.req.Context(), attr)
+	allowed, reason, err := c.server.authz.Authorize(c.ctx, attr)
 	switch {
 	case allowed:
 		return true
@@ -132,20 +137,22 @@ func (c *call) authorize() bool {
 	return false
 }
 
-// admit takes a place among the requests under way; leave gives it back. If there is none it has answered.
-func (c *call) admit() (leave func(), ok bool) {
-	limit := &c.server.reads
+// admit takes a place among the requests under way, which the caller gives back. If there is none it has answered.
+func (c *call) admit() bool {
 	mutating := false
 	switch c.req.Method {
 	case http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete:
-		limit, mutating = &c.server.writes, true
+		mutating = true
 	}
-	if !limit.enter(c.user.InGroup(authn.GroupMasters)) {
+	if c.place = &c.server.reads; mutating {
+		c.place = &c.server.writes
+	}
+	if !c.place.enter(c.user.InGroup(authn.GroupMasters)) {
 		c.server.metrics.Dropped(mutating)
 		tooMany(&c.rec)
-		return nil, false
+		return false
 	}
-	return limit.leave, true
+	return true
 }
 
 // deadline bounds the request by the server's limit or the client's shorter one. The error is a 400.
@@ -162,14 +169,13 @@ func (c *call) deadline() (cancel context.CancelFunc, err error) {
 			}
 		}
 	}
-	ctx, cancel := context.WithTimeout(c.req.Context(), limit)
-	c.req = c.req.WithContext(ctx)
+	c.ctx, cancel = context.WithTimeout(c.req.Context(), limit)
 	return cancel, nil
 }
 
 // fail answers with the Status of err. What went wrong because the time was up is said so.
 func (c *call) fail(err error) {
-	if errors.Is(c.req.Context().Err(), context.DeadlineExceeded) || errors.Is(err, context.DeadlineExceeded) {
+	if errors.Is(c.ctx.Err(), context.DeadlineExceeded) || errors.Is(err, context.DeadlineExceeded) {
 		err = apierrors.NewTimeoutError("request did not complete within the allotted timeout", 0)
 	}
 	respond.Error(&c.rec, c.req, err)

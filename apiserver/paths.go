@@ -113,11 +113,10 @@ func (p *paths) find(path string) http.Handler {
 func (c *call) servePath() {
 	c.verb = methodVerb(c.req.Method)
 	if !longRunning(c.info.Path) {
-		leave, ok := c.admit()
-		if !ok {
+		if !c.admit() {
 			return
 		}
-		defer leave()
+		defer c.place.leave()
 	}
 	if c.user.Name != "system:anonymous" && !c.authorize() {
 		return

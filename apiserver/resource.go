@@ -80,11 +80,10 @@ func (c *call) serveResource() {
 		}
 		return
 	}
-	leave, ok := c.admit()
-	if !ok {
+	if !c.admit() {
 		return
 	}
-	defer leave()
+	defer c.place.leave()
 	if !c.authorize() {
 		return
 	}
@@ -155,9 +154,9 @@ func (c *call) serveObject(rt *route, opts *request.ListOptions) error {
 	}
 	switch verb {
 	case "get":
-		return read.Get(&c.rec, c.req, &rt.Resource, &c.info)
+		return read.Get(c.ctx, &c.rec, c.req, &rt.Resource, &c.info)
 	case "list":
-		return read.List(&c.rec, c.req, &rt.Resource, &c.info, opts)
+		return read.List(c.ctx, &c.rec, c.req, &rt.Resource, &c.info, opts)
 	}
 	return c.serveWrite(rt)
 }
@@ -176,13 +175,13 @@ func (c *call) serveSubresource(rt *route) error {
 	case c.info.Verb != "get":
 		return c.serveWrite(rt)
 	case sub.View == nil:
-		return read.Get(&c.rec, c.req, &rt.Resource, &c.info)
+		return read.Get(c.ctx, &c.rec, c.req, &rt.Resource, &c.info)
 	}
 	form, err := read.Accept(c.req, read.Endpoint(rt.Kind))
 	if err != nil {
 		return err
 	}
-	v, err := read.Find(c.req, &rt.Resource, &c.info)
+	v, err := read.Find(c.ctx, c.req.URL.RawQuery, &rt.Resource, &c.info)
 	if err != nil {
 		return err
 	}
@@ -234,7 +233,7 @@ func (c *call) serveWrite(rt *route) error {
 	case "deletecollection":
 		do = c.server.writer.DeleteCollection
 	}
-	res, err := do(c.req.Context(), req)
+	res, err := do(c.ctx, req)
 	if err != nil {
 		return err
 	}

@@ -216,7 +216,7 @@ func (s *Server) httpServer() *http.Server {
 		Protocols:         protocols,
 		ReadHeaderTimeout: 32 * time.Second,
 		IdleTimeout:       90 * time.Second,
-		ConnContext:       func(ctx context.Context, _ net.Conn) context.Context { return newConnection(ctx) },
+		ConnContext:       func(ctx context.Context, _ net.Conn) context.Context { return s.ConnContext(ctx) },
 		ErrorLog:          log.New(debugLog{s.log}, "", 0),
 		HTTP2: &http.HTTP2Config{
 			// One client may run that many watches at once on its connection.

@@ -4,8 +4,11 @@ package apiservertest
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"log/slog"
 	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 	"sync"
@@ -118,6 +121,22 @@ func (s *Server) run(options []Option) {
 
 // Stop stops the server as a signal would and returns what its Run returned. The store stays.
 func (s *Server) Stop() error { return s.stop() }
+
+// Handler returns the server's handler for requests that do not come over the network, as sent by a user in groups.
+func (s *Server) Handler(user string, groups ...string) http.Handler {
+	s.t.Helper()
+	pair, err := s.ca.Issue(pki.Subject{CommonName: user, Organizations: groups, Client: true}, time.Now())
+	if err != nil {
+		s.t.Fatalf("issue client certificate: %v", err)
+	}
+	state := &tls.ConnectionState{PeerCertificates: []*x509.Certificate{pair.Cert}}
+	ctx := s.Server.ConnContext(s.t.Context())
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		r = r.WithContext(ctx)
+		r.TLS = state
+		s.Server.ServeHTTP(w, r)
+	})
+}
 
 // Client returns the configuration of a client with a certificate for a user in groups.
 func (s *Server) Client(user string, groups ...string) *rest.Config {

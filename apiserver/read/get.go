@@ -12,17 +12,17 @@ import (
 	"vigil/object"
 )
 
-// Find returns the object that a GET names, as fresh as its resourceVersion parameter asks. The error is a Status.
-func Find(req *http.Request, res *Resource, info *request.Info) (*object.Version, error) {
+// Find returns the object that a GET names, as fresh as the query's resourceVersion asks. The error is a Status.
+func Find(ctx context.Context, rawQuery string, res *Resource, info *request.Info) (*object.Version, error) {
 	var opts request.ListOptions
-	if req.URL.RawQuery != "" {
-		opts.ResourceVersion, _ = request.Param(req.URL.RawQuery, "resourceVersion")
+	if rawQuery != "" {
+		opts.ResourceVersion, _ = request.Param(rawQuery, "resourceVersion")
 	}
 	f, _, err := freshness(&opts)
 	if err != nil {
 		return nil, err
 	}
-	snapshot, err := res.Cache.Read(req.Context(), f)
+	snapshot, err := res.Cache.Read(ctx, f)
 	if err != nil {
 		return nil, wireError(err, listTooOld)
 	}
@@ -37,27 +37,27 @@ func Find(req *http.Request, res *Resource, info *request.Info) (*object.Version
 	return v, nil
 }
 
-// Get answers a GET of one object.
-func Get(w http.ResponseWriter, req *http.Request, res *Resource, info *request.Info) error {
+// Get answers a GET of one object. ctx bounds the wait for it.
+func Get(ctx context.Context, w http.ResponseWriter, req *http.Request, res *Resource, info *request.Info) error {
 	form, err := Accept(req, Endpoint(res.Kind))
 	if err != nil {
 		return err
 	}
-	v, err := Find(req, res, info)
+	v, err := Find(ctx, req.URL.RawQuery, res, info)
 	if err != nil {
 		return err
 	}
 	return WriteObject(w, req, http.StatusOK, form, res.Kind, v)
 }
 
-// List answers a GET of a collection.
-func List(w http.ResponseWriter, req *http.Request, res *Resource, info *request.Info, opts *request.ListOptions) error {
+// List answers a GET of a collection. ctx bounds the wait for it.
+func List(ctx context.Context, w http.ResponseWriter, req *http.Request, res *Resource, info *request.Info, opts *request.ListOptions) error {
 	start := time.Now()
 	form, err := Accept(req, Endpoint(res.Kind))
 	if err != nil {
 		return err
 	}
-	items, meta, err := Select(req.Context(), res, info, opts)
+	items, meta, err := Select(ctx, res, info, opts)
 	if err != nil {
 		return err
 	}

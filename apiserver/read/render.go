@@ -107,7 +107,7 @@ func WriteList(w http.ResponseWriter, r *http.Request, code int, form negotiate.
 	if form.Format == negotiate.YAML || (form.Format == negotiate.JSON && (form.Pretty || respond.Pretty(r))) {
 		return writeReformatted(w, r, code, form, body, items)
 	}
-	w.Header()["Content-Type"] = []string{form.ContentType()}
+	respond.SetContentType(w.Header(), form.ContentType())
 	b := respond.NewBody(w, r, code)
 	err := body.Write(b, items)
 	if err != nil && !b.Started() {

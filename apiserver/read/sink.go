@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"vigil/apiserver/negotiate"
+	"vigil/apiserver/respond"
 )
 
 // sink is where the frames of a watch go. It is the seam between watches and the transport: whoever can take bytes and
@@ -41,7 +42,7 @@ func (r *Reader) sink(w http.ResponseWriter, req *http.Request, form negotiate.R
 	if err := c.SetWriteDeadline(deadline.Add(time.Minute)); err != nil {
 		return nil, fmt.Errorf("limit the watch's time: %w", err)
 	}
-	w.Header()["Content-Type"] = []string{enc.contentType()}
+	respond.SetContentType(w.Header(), enc.contentType())
 	w.WriteHeader(http.StatusOK)
 	return &bodySink{w: w, c: c}, nil
 }

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 )
 
 // CompressAbove is the size in bytes from which a body is worth compressing, as upstream has it.
@@ -48,23 +49,37 @@ func refused(params string) bool {
 
 // Body is the body of a response whose length is not known before it is written. Without compression everything goes
 // straight through. With it the first CompressAbove bytes are held back, and a body that stays below is sent plainly.
+//
+// A client that stops reading is cut off: it has a minute for each MiB.
 type Body struct {
 	w    http.ResponseWriter
+	c    *http.ResponseController
 	code int
 
 	coding string // "", or the coding that is used once the body proves large
 	held   []byte
 	packer io.WriteCloser // set once compressing
 	sent   bool           // the header has been written
+
+	allowed int // bytes that may still be written before the deadline is moved
 }
+
+const (
+	stall      = time.Minute // how long a client may take for stallBytes
+	stallBytes = 1 << 20
+)
 
 // NewBody starts a body; the header's other fields must be set already.
 func NewBody(w http.ResponseWriter, r *http.Request, code int) *Body {
-	return &Body{w: w, code: code, coding: AcceptsEncoding(r)}
+	return &Body{w: w, c: http.NewResponseController(w), code: code, coding: AcceptsEncoding(r)}
 }
 
 // Write adds to the body.
 func (b *Body) Write(p []byte) (int, error) {
+	if b.allowed -= len(p); b.allowed < 0 {
+		b.allowed = stallBytes
+		b.deadline(time.Now().Add(stall))
+	}
 	switch {
 	case b.packer != nil:
 		return b.packer.Write(p)
@@ -87,6 +102,9 @@ func (b *Body) Write(p []byte) (int, error) {
 	return b.packer.Write(p)
 }
 
+// deadline bounds writing. Where the transport cannot do that, it bounds requests in its own way.
+func (b *Body) deadline(t time.Time) { _ = b.c.SetWriteDeadline(t) }
+
 func (b *Body) start() {
 	if !b.sent {
 		b.sent = true
@@ -99,6 +117,7 @@ func (b *Body) Started() bool { return b.sent }
 
 // Close ends the body. It must be called once, also after a failed Write.
 func (b *Body) Close() error {
+	defer b.deadline(time.Time{}) // the connection may serve further requests
 	if b.packer != nil {
 		err := b.packer.Close()
 		releasePacker(b.packer)

@@ -77,12 +77,36 @@ func JSON(w http.ResponseWriter, r *http.Request, code int, form negotiate.Resul
 	return Bytes(w, r, code, form.ContentType(), *buf)
 }
 
+// Values of Content-Type, made once.
+var (
+	contentTypeJSON     = []string{negotiate.JSON.MediaType()}
+	contentTypeYAML     = []string{negotiate.YAML.MediaType()}
+	contentTypeProtobuf = []string{negotiate.Protobuf.MediaType()}
+)
+
+// SetContentType sets the Content-Type header.
+func SetContentType(h http.Header, contentType string) {
+	switch contentType {
+	case contentTypeJSON[0]:
+		h["Content-Type"] = contentTypeJSON
+	case contentTypeYAML[0]:
+		h["Content-Type"] = contentTypeYAML
+	case contentTypeProtobuf[0]:
+		h["Content-Type"] = contentTypeProtobuf
+	default:
+		h["Content-Type"] = []string{contentType}
+	}
+}
+
 // Bytes writes a complete body, compressed when it is large and the client accepts that.
 func Bytes(w http.ResponseWriter, r *http.Request, code int, contentType string, body []byte) error {
 	h := w.Header()
-	h["Content-Type"] = []string{contentType}
-	if len(body) > CompressAbove && AcceptsEncoding(r) != "" {
+	SetContentType(h, contentType)
+	if len(body) > CompressAbove {
 		b := NewBody(w, r, code)
+		if b.coding == "" {
+			h["Content-Length"] = []string{strconv.Itoa(len(body))}
+		}
 		if _, err := b.Write(body); err != nil {
 			return err
 		}
