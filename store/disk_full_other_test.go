@@ -1,0 +1,7 @@
+//go:build !linux
+
+package store_test
+
+import "errors"
+
+func fillDisk(string) error { return errors.New("only on Linux") }
