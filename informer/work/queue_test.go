@@ -1,0 +1,187 @@
+package work
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
+)
+
+func key(name string) types.NamespacedName { return types.NamespacedName{Namespace: "a", Name: name} }
+
+// limiter waits a second for each failure.
+func limiter() workqueue.TypedRateLimiter[types.NamespacedName] {
+	return workqueue.NewTypedItemExponentialFailureRateLimiter[types.NamespacedName](time.Second, time.Hour)
+}
+
+// run runs a queue in a bubble of simulated time until the returned function is called.
+func run(q *Queue, workers int, fn Reconcile) (stop func() error) {
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- q.Run(ctx, workers, fn) }()
+	return func() error {
+		cancel()
+		return <-done
+	}
+}
+
+func TestQueue_WorksOnWhatWasAddedBeforeRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := New(Config{Name: "test"})
+		q.Add(key("one"))
+		q.Add(key("one"))
+		q.AddAfter(key("later"), time.Hour)
+		q.AddAfter(key("sooner"), time.Hour)
+		q.Add(key("sooner"))
+		if q.Len() != 3 {
+			t.Errorf("%d names wait, want 3", q.Len())
+		}
+		var n, late atomic.Int64
+		stop := run(q, 2, func(_ context.Context, k types.NamespacedName) (time.Duration, error) {
+			if n.Add(1); k == key("later") {
+				late.Add(1)
+			}
+			return 0, nil
+		})
+		time.Sleep(59 * time.Minute)
+		synctest.Wait()
+		if n.Load() != 2 || late.Load() != 0 {
+			t.Errorf("%d reconciliations in the first hour, want 2", n.Load())
+		}
+		time.Sleep(2 * time.Minute)
+		synctest.Wait()
+		if n.Load() != 3 || late.Load() != 1 {
+			t.Errorf("%d reconciliations after the hour, want 3", n.Load())
+		}
+		if err := stop(); !errors.Is(err, context.Canceled) {
+			t.Errorf("Run returned %v", err)
+		}
+		if err := q.Run(context.Background(), 1, nil); !errors.Is(err, errRan) {
+			t.Errorf("second Run returned %v", err)
+		}
+		q.Add(key("too late")) // does nothing
+	})
+}
+
+func TestQueue_RetriesWithGrowingDelay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := New(Config{Name: "test", Limiter: limiter()})
+		begin := time.Now()
+		at := make(chan string, 10)
+		n := 0
+		stop := run(q, 1, func(context.Context, types.NamespacedName) (time.Duration, error) {
+			at <- fmt.Sprint(time.Since(begin).Round(time.Millisecond))
+			if n++; n < 4 {
+				return 0, errors.New("not yet")
+			}
+			if n == 4 {
+				return time.Minute, nil
+			}
+			return 0, nil
+		})
+		q.Add(key("one"))
+		var got []string
+		for range 5 {
+			got = append(got, <-at)
+		}
+		if want := "[0s 1s 3s 7s 1m7s]"; fmt.Sprint(got) != want {
+			t.Errorf("reconciled at %v, want %v", got, want)
+		}
+		_ = stop()
+	})
+}
+
+func TestQueue_TerminalErrorsAreNotRetried(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		reg := prometheus.NewRegistry()
+		m, err := NewMetrics(reg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		q := New(Config{Name: "test", Limiter: limiter(), Metrics: m})
+		var n atomic.Int64
+		cause := errors.New("never will")
+		stop := run(q, 1, func(context.Context, types.NamespacedName) (time.Duration, error) {
+			n.Add(1)
+			return 0, fmt.Errorf("reconcile: %w", Terminal(cause))
+		})
+		q.Add(key("one"))
+		time.Sleep(24 * time.Hour)
+		if n.Load() != 1 {
+			t.Errorf("%d reconciliations, want 1", n.Load())
+		}
+		if !errors.Is(Terminal(cause), cause) {
+			t.Error("Terminal hides its cause")
+		}
+		_ = stop()
+		found := map[string]bool{}
+		families, err := reg.Gather()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range families {
+			for _, m := range f.Metric {
+				found[f.GetName()+fmt.Sprint(m.GetLabel())] = true
+			}
+		}
+		for _, want := range []string{`controller_runtime_reconcile_total[name:"controller" value:"test" name:"result" value:"terminal_error"]`, `workqueue_adds_total[name:"name" value:"test"]`} {
+			ok := false
+			for have := range found {
+				ok = ok || strings.ReplaceAll(have, "  ", " ") == want
+			}
+			if !ok {
+				t.Errorf("no metric %s in %v", want, found)
+			}
+		}
+	})
+}
+
+// One name is worked on by one worker at a time, and once more when it was added meanwhile; others are not held up.
+func TestQueue_OneWorkerForEachName(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := New(Config{Name: "test"})
+		var busy, most, runs atomic.Int64
+		others := make(chan struct{}, 1)
+		stop := run(q, 8, func(_ context.Context, k types.NamespacedName) (time.Duration, error) {
+			if k != key("one") {
+				others <- struct{}{}
+				return 0, nil
+			}
+			runs.Add(1)
+			most.Store(max(most.Load(), busy.Add(1)))
+			time.Sleep(time.Second)
+			busy.Add(-1)
+			return 0, nil
+		})
+		for range 5 {
+			q.Add(key("one"))
+			synctest.Wait()
+		}
+		q.Add(key("two"))
+		<-others
+		time.Sleep(10 * time.Second)
+		if most.Load() != 1 || runs.Load() != 2 {
+			t.Errorf("%d at once in %d runs, want 1 in 2", most.Load(), runs.Load())
+		}
+		_ = stop()
+	})
+}
+
+func TestNew_StartsNothing(t *testing.T) {
+	before := runtime.NumGoroutine()
+	for range 10 {
+		New(Config{}).Add(key("one"))
+	}
+	if after := runtime.NumGoroutine(); after > before {
+		t.Errorf("%d goroutines started", after-before)
+	}
+}
