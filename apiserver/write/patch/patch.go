@@ -34,6 +34,7 @@ type Patch struct {
 
 	ops      jsonpatch.Patch // of a JSON patch
 	problems []error         // what is wrong with the patch itself, if that matters
+	sections []string        // the top-level fields that the patch is about; nil when it may be about any
 }
 
 // Source is the object, or the view of one, that a patch starts from, in both forms: patches work on one or the other.
@@ -58,18 +59,36 @@ func Parse(contentType string, body []byte, v decode.Validation) (*Patch, error)
 	switch p.kind {
 	case types.JSONPatchType:
 		err = p.parseOperations()
+		p.sections = operationSections(p.ops)
 	case types.MergePatchType:
-		if v != decode.Ignore {
-			var fields map[string]any
-			if p.problems, err = kjson.UnmarshalStrict(body, &fields); err != nil {
-				err = undecodable(err)
-			}
+		err = p.parseMerge()
+	case types.StrategicMergePatchType:
+		// The library changes the patch, so each application parses it anew and judges it.
+		var fields map[string]json.RawMessage
+		if json.Unmarshal(body, &fields) == nil {
+			p.sections = fieldSections(fields)
 		}
 	}
 	if err != nil {
 		return nil, err
 	}
 	return p, nil
+}
+
+func (p *Patch) parseMerge() error {
+	var fields map[string]any
+	if p.validation == decode.Ignore {
+		if kjson.UnmarshalCaseSensitivePreserveInts(p.body, &fields) != nil {
+			return nil // for the library to judge
+		}
+	} else {
+		var err error
+		if p.problems, err = kjson.UnmarshalStrict(p.body, &fields); err != nil {
+			return undecodable(err)
+		}
+	}
+	p.sections = fieldSections(fields)
+	return nil
 }
 
 // operation is the shape of a JSON patch's operations. It serves only to find fields that no operation has.
@@ -104,6 +123,14 @@ func (p *Patch) parseOperations() error {
 // Apply patches what source holds into obj, an empty object of kind gvk. The warnings are those of [decode.Warn].
 // Errors are Statuses: 422 for a patch that does not fit the object or makes none of it, 400 for one that is no patch.
 func (p *Patch) Apply(source Source, gvk schema.GroupVersionKind, obj runtime.Object) (warnings []string, err error) {
+	if warnings, ok := p.applySections(source, gvk, obj); ok {
+		return warnings, nil
+	}
+	return p.applyWhole(source, gvk, obj)
+}
+
+// applyWhole patches the whole object.
+func (p *Patch) applyWhole(source Source, gvk schema.GroupVersionKind, obj runtime.Object) (warnings []string, err error) {
 	if p.kind == types.StrategicMergePatchType {
 		return p.applyStrategic(source, gvk, obj)
 	}

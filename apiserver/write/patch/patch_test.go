@@ -3,9 +3,12 @@ package patch
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
+	"slices"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -143,8 +146,18 @@ func fuzzPatch(f *testing.F, media string, seeds ...string) {
 		p, err := Parse(media, body, decode.Validation(validation%3))
 		if err == nil {
 			got := &corev1.Pod{}
-			if _, err = p.Apply(source(aPod()), podKind, got); err == nil && got.GroupVersionKind() != podKind {
+			var warnings []string
+			if warnings, err = p.Apply(source(aPod()), podKind, got); err == nil && got.GroupVersionKind() != podKind {
 				t.Fatalf("kind %v", got.GroupVersionKind())
+			}
+			// The short way by sections comes to the same as the whole way.
+			want := &corev1.Pod{}
+			wantWarnings, wantErr := p.applyWhole(source(aPod()), podKind, want)
+			if fmt.Sprint(err) != fmt.Sprint(wantErr) {
+				t.Fatalf("got %v, want %v", err, wantErr)
+			}
+			if err == nil && (!equality.Semantic.DeepEqual(got, want) || !slices.Equal(warnings, wantWarnings)) {
+				t.Fatalf("got  %s %q\nwant %s %q", mustJSON(t, got), warnings, mustJSON(t, want), wantWarnings)
 			}
 		}
 		var status apierrors.APIStatus
