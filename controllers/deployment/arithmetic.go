@@ -2,6 +2,7 @@ package deployment
 
 import (
 	"cmp"
+	"math"
 	"slices"
 	"strconv"
 
@@ -37,11 +38,11 @@ func total(sets []*appsv1.ReplicaSet) (sum int32) {
 	return sum
 }
 
-// bounds resolves maxSurge and maxUnavailable to numbers of pods. Surge is rounded up, unavailable down; they are never both
-// zero, or nothing could move.
+// bounds resolves maxSurge and maxUnavailable to numbers of pods. Surge is rounded up, unavailable down and at most the size;
+// they are never both zero unless the size is, or nothing could move.
 func bounds(d *appsv1.Deployment) (surge, unavailable int32) {
 	rolling := d.Spec.Strategy.RollingUpdate
-	if d.Spec.Strategy.Type != appsv1.RollingUpdateDeploymentStrategyType || rolling == nil || wanted(d) == 0 {
+	if d.Spec.Strategy.Type != appsv1.RollingUpdateDeploymentStrategyType || rolling == nil {
 		return 0, 0
 	}
 	value := func(v *intstr.IntOrString, up bool) int32 {
@@ -74,14 +75,17 @@ func newSetSize(d *appsv1.Deployment, all []*appsv1.ReplicaSet, fresh *appsv1.Re
 	return replicas(fresh) + min(room, wanted(d)-replicas(fresh))
 }
 
-// proportion is the share of a set when a deployment with several running sets is scaled: the set keeps its part of the whole,
-// rounded, and never more than is left to distribute. annotated is the deployment's size, surge included, when the set was
-// last scaled.
+// proportion is the change of a set when a deployment with several running sets is scaled: the set keeps its part of the
+// whole, rounded, and never takes more than is left to distribute. target is the deployment's new size, surge included, and
+// annotated what that was when the set was last scaled.
 func proportion(size, target, annotated, toAdd, added int32) int32 {
-	if annotated == 0 || toAdd == added {
+	share := -size
+	switch {
+	case toAdd == added, target != 0 && annotated == 0:
 		return 0
+	case target != 0:
+		share = int32(math.Round(float64(size)*float64(target)/float64(annotated))) - size
 	}
-	share := int32(float64(size)*float64(target)/float64(annotated)+0.5) - size
 	if toAdd > 0 {
 		return min(share, toAdd-added)
 	}
@@ -123,6 +127,15 @@ func annotatedNumber(set *appsv1.ReplicaSet, name string) (int32, bool) {
 
 func withReplicas(sets []*appsv1.ReplicaSet) []*appsv1.ReplicaSet {
 	return slices.DeleteFunc(slices.Clone(sets), func(s *appsv1.ReplicaSet) bool { return replicas(s) == 0 })
+}
+
+// surplus returns the sets beyond the newest limit revisions that can be deleted: nothing runs in them, and nothing will.
+func surplus(old []*appsv1.ReplicaSet, limit int) []*appsv1.ReplicaSet {
+	alive := slices.DeleteFunc(byCreation(old), func(s *appsv1.ReplicaSet) bool { return s.DeletionTimestamp != nil })
+	slices.SortStableFunc(alive, func(a, b *appsv1.ReplicaSet) int { return cmp.Compare(revision(a), revision(b)) })
+	return slices.DeleteFunc(alive[:max(0, len(alive)-limit)], func(s *appsv1.ReplicaSet) bool {
+		return replicas(s) != 0 || s.Status.Replicas != 0 || s.Generation > s.Status.ObservedGeneration
+	})
 }
 
 // saturated says whether the set is all the deployment wants, running.

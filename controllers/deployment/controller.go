@@ -73,6 +73,7 @@ func New(config Config) *Controller {
 	c.setInformer.AddIndex(controllerIndex, informer.ByControllerUID)
 	c.podInformer.AddIndex(controllerIndex, informer.ByControllerUID)
 	c.deploymentInformer.AddHandler(informer.Keys(c.queue.Add))
+	c.deploymentInformer.AddHandler(informer.EventHandler{OnDelete: func(o *informer.Object, _ bool) { c.wrote.Forget(o.UID()) }})
 	c.setInformer.AddHandler(informer.ControllerKeys(Kind.Group, Kind.Kind, c.queue.Add))
 	c.setInformer.AddHandler(informer.EventHandler{
 		OnAdd:    func(o *informer.Object, _ bool) { c.orphan(o) },

@@ -1,9 +1,7 @@
 package deployment
 
 import (
-	"cmp"
 	"context"
-	"slices"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -211,7 +209,7 @@ func (r *rollout) resize(ctx context.Context, fresh *appsv1.ReplicaSet, old []*a
 		} else if only == nil && len(old) > 0 {
 			only = byCreation(old)[len(old)-1]
 		}
-		if only == nil || replicas(only) == wanted(r.d) {
+		if only == nil {
 			return nil
 		}
 		return r.scaleSet(ctx, only, wanted(r.d))
@@ -247,7 +245,7 @@ func (r *rollout) resizeInProportion(ctx context.Context, running []*appsv1.Repl
 			continue
 		}
 		annotated, ok := annotatedNumber(set, maxAnnotation)
-		if !ok {
+		if !ok || annotated == 0 {
 			annotated = r.d.Status.Replicas
 		}
 		change := proportion(replicas(set), target, annotated, toAdd, added)
@@ -265,26 +263,12 @@ func (r *rollout) resizeInProportion(ctx context.Context, running []*appsv1.Repl
 	return nil
 }
 
-// trimHistory deletes the oldest empty sets beyond revisionHistoryLimit.
+// trimHistory deletes the empty ones among the oldest sets beyond revisionHistoryLimit.
 func (r *rollout) trimHistory(ctx context.Context, old []*appsv1.ReplicaSet) error {
 	if r.d.Spec.RevisionHistoryLimit == nil {
 		return nil
 	}
-	var empty []*appsv1.ReplicaSet
-	for _, set := range old {
-		if set.DeletionTimestamp == nil && replicas(set) == 0 && set.Status.Replicas == 0 && set.Generation <= set.Status.ObservedGeneration {
-			empty = append(empty, set)
-		}
-	}
-	alive := slices.DeleteFunc(slices.Clone(old), func(s *appsv1.ReplicaSet) bool { return s.DeletionTimestamp != nil })
-	excess := len(alive) - int(*r.d.Spec.RevisionHistoryLimit)
-	if excess <= 0 {
-		return nil
-	}
-	slices.SortStableFunc(empty, func(a, b *appsv1.ReplicaSet) int {
-		return cmp.Or(cmp.Compare(revision(a), revision(b)), a.CreationTimestamp.Compare(b.CreationTimestamp.Time))
-	})
-	for _, set := range empty[:min(excess, len(empty))] {
+	for _, set := range surplus(old, int(*r.d.Spec.RevisionHistoryLimit)) {
 		err := r.c.client.AppsV1().ReplicaSets(set.Namespace).Delete(ctx, set.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &set.UID}})
 		if err != nil && !apierrors.IsNotFound(err) {
 			return err

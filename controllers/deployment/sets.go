@@ -7,6 +7,7 @@ import (
 	"hash/fnv"
 	"maps"
 	"strconv"
+	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -87,7 +88,7 @@ func (r *rollout) ensureNew(ctx context.Context, fresh *appsv1.ReplicaSet, old [
 		if err := r.noteRevision(ctx, fresh.Annotations[revisionAnnotation]); err != nil {
 			return nil, err
 		}
-		if r.condition(appsv1.DeploymentProgressing) == nil && r.d.Spec.ProgressDeadlineSeconds != nil {
+		if r.condition(appsv1.DeploymentProgressing) == nil && r.hasDeadline() {
 			r.setCondition(appsv1.DeploymentProgressing, corev1.ConditionTrue, "FoundNewReplicaSet", fmt.Sprintf("Found new replica set %q", fresh.Name))
 		}
 		return fresh, nil
@@ -123,7 +124,7 @@ func (r *rollout) makeNew(ctx context.Context, old []*appsv1.ReplicaSet, number 
 		return nil, err
 	case err != nil:
 		message := fmt.Sprintf("Failed to create new replica set %q: %v", set.Name, err)
-		if r.d.Spec.ProgressDeadlineSeconds != nil {
+		if r.hasDeadline() {
 			r.setCondition(appsv1.DeploymentProgressing, corev1.ConditionFalse, "ReplicaSetCreateError", message)
 			if statusErr := r.writeStatusWith(ctx, r.status(nil)); statusErr != nil {
 				r.c.logger.Warn("cannot write deployment status", "namespace", r.d.Namespace, "deployment", r.d.Name, "error", statusErr)
@@ -137,7 +138,7 @@ func (r *rollout) makeNew(ctx context.Context, old []*appsv1.ReplicaSet, number 
 	if size > 0 {
 		r.c.recorder.Eventf(r.d, corev1.EventTypeNormal, "ScalingReplicaSet", "Scaled up replica set %s from 0 to %d", made.Name, size)
 	}
-	if r.d.Spec.ProgressDeadlineSeconds != nil {
+	if r.hasDeadline() {
 		r.setCondition(appsv1.DeploymentProgressing, corev1.ConditionTrue, "NewReplicaSetCreated", fmt.Sprintf("Created new replica set %q", made.Name))
 	}
 	return made, r.noteRevision(ctx, number)
@@ -151,7 +152,8 @@ func (r *rollout) collided(ctx context.Context, set *appsv1.ReplicaSet, cause er
 		return nil, err
 	}
 	if owner := metav1.GetControllerOf(have); owner != nil && owner.UID == r.d.UID && sameTemplate(&have.Spec.Template, &r.d.Spec.Template) {
-		return have, nil // made by us, and the cache does not show it yet
+		r.sets = append(r.sets, have) // made by us, and the cache does not show it yet
+		return have, r.noteRevision(ctx, have.Annotations[revisionAnnotation])
 	}
 	updated := r.d.DeepCopy()
 	if updated.Status.CollisionCount == nil {
@@ -191,11 +193,7 @@ func (r *rollout) annotate(set *appsv1.ReplicaSet, number string, exists bool) (
 	have, wantNumber := revision(set), number
 	if next, err := strconv.ParseInt(number, 10, 64); err == nil && have < next {
 		if exists && have > 0 { // an undo: the set's earlier numbers are remembered
-			history := strconv.FormatInt(have, 10)
-			if before := set.Annotations[revisionHistoryAnnotation]; before != "" {
-				history = before + "," + history
-			}
-			put(revisionHistoryAnnotation, history)
+			put(revisionHistoryAnnotation, appendRevision(set.Annotations[revisionHistoryAnnotation], strconv.FormatInt(have, 10)))
 		}
 		put(revisionAnnotation, wantNumber)
 	}
@@ -205,6 +203,19 @@ func (r *rollout) annotate(set *appsv1.ReplicaSet, number string, exists bool) (
 		}
 	}
 	return changed
+}
+
+// maxHistoryLength bounds revisionHistoryAnnotation, in bytes. The oldest numbers go first.
+const maxHistoryLength = 2000
+
+func appendRevision(history, number string) string {
+	if history != "" {
+		number = history + "," + number
+	}
+	for len(number) > maxHistoryLength {
+		_, number, _ = strings.Cut(number, ",")
+	}
+	return number
 }
 
 func (r *rollout) sizeAnnotations() map[string]string {

@@ -3,6 +3,7 @@ package deployment
 import (
 	"context"
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
@@ -52,15 +53,20 @@ func (r *rollout) complete(s appsv1.DeploymentStatus) bool {
 func (r *rollout) writeProgress(ctx context.Context) error {
 	fresh, _ := r.split()
 	status := r.status(fresh)
-	if r.d.Spec.ProgressDeadlineSeconds != nil && *r.d.Spec.ProgressDeadlineSeconds < maxDeadline {
+	if r.hasDeadline() {
 		r.progress(&status, fresh)
+	} else {
+		status.Conditions = slices.DeleteFunc(status.Conditions, func(c appsv1.DeploymentCondition) bool { return c.Type == appsv1.DeploymentProgressing })
 	}
 	r.copyFailure(&status, fresh)
 	return r.writeStatusWith(ctx, status)
 }
 
-// maxDeadline stands for no deadline.
-const maxDeadline = 1<<31 - 1
+// hasDeadline says whether the rollout's progress is watched. The greatest number stands for no deadline.
+func (r *rollout) hasDeadline() bool {
+	seconds := r.d.Spec.ProgressDeadlineSeconds
+	return seconds != nil && *seconds != math.MaxInt32
+}
 
 func (r *rollout) progress(status *appsv1.DeploymentStatus, fresh *appsv1.ReplicaSet) {
 	name := fmt.Sprintf("Deployment %q", r.d.Name)
@@ -147,7 +153,7 @@ func (r *rollout) copyFailure(status *appsv1.DeploymentStatus, fresh *appsv1.Rep
 // reportPause notes in the condition Progressing that a rollout was paused or goes on, so that the deadline does not count
 // the pause.
 func (r *rollout) reportPause(ctx context.Context) error {
-	if r.d.Spec.ProgressDeadlineSeconds == nil {
+	if !r.hasDeadline() {
 		return nil
 	}
 	current := r.condition(appsv1.DeploymentProgressing)

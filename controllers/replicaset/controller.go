@@ -82,6 +82,7 @@ func New(config Config) *Controller {
 	c.podInformer.AddIndex(controllerIndex, informer.ByControllerUID)
 	c.setInformer.AddIndex(controllerIndex, informer.ByControllerUID)
 	c.setInformer.AddHandler(informer.Keys(c.queue.Add))
+	c.setInformer.AddHandler(informer.EventHandler{OnDelete: func(o *informer.Object, _ bool) { c.forget(o.UID()) }})
 	c.podInformer.AddHandler(informer.ControllerKeys(Kind.Group, Kind.Kind, c.queue.Add))
 	c.podInformer.AddHandler(informer.EventHandler{
 		OnAdd:    func(o *informer.Object, _ bool) { c.orphan(o) },
@@ -138,9 +139,6 @@ func (c *Controller) reconcile(ctx context.Context, key types.NamespacedName) (t
 	var wait time.Duration
 	switch {
 	case set.DeletionTimestamp != nil:
-		if len(pods) == 0 {
-			c.forget(set.UID)
-		}
 	case !current:
 		wait = recheck
 	default:
@@ -148,7 +146,7 @@ func (c *Controller) reconcile(ctx context.Context, key types.NamespacedName) (t
 	}
 	unavailable, err := c.updateStatus(ctx, set, active, terminating, failed)
 	if failed != nil {
-		return 0, failed
+		return 0, fmt.Errorf("scale: %w", failed)
 	}
 	if unavailable > 0 && (wait == 0 || unavailable < wait) {
 		wait = unavailable
@@ -181,6 +179,9 @@ func (c *Controller) split(set *appsv1.ReplicaSet, pods []*corev1.Pod) (active [
 		if _, still := seen[uid]; !still {
 			delete(deleted, uid)
 		}
+	}
+	if len(deleted) == 0 {
+		delete(c.deleted, set.UID)
 	}
 	return active, terminating
 }

@@ -1,10 +1,10 @@
 package replicaset
 
 import (
+	"cmp"
 	"context"
-	"errors"
-	"fmt"
 	"sync"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -13,7 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// scale creates or deletes pods until there are as many as the set wants.
+// scale creates or deletes pods until there are as many as the set wants. Of several errors it returns one: the condition
+// ReplicaFailure shows its text to people.
 func (c *Controller) scale(ctx context.Context, set *appsv1.ReplicaSet, active []*corev1.Pod) error {
 	diff := len(active) - int(replicas(set))
 	switch {
@@ -24,7 +25,7 @@ func (c *Controller) scale(ctx context.Context, set *appsv1.ReplicaSet, active [
 		if err != nil {
 			return err
 		}
-		return c.remove(ctx, set, victims(active, related, min(diff, burst)))
+		return c.remove(ctx, set, victims(active, related, min(diff, burst), time.Now()))
 	}
 	return nil
 }
@@ -48,8 +49,8 @@ func (c *Controller) create(ctx context.Context, set *appsv1.ReplicaSet, count i
 			group.Go(func() { errs[i] = c.createOne(ctx, set, pod) })
 		}
 		group.Wait()
-		if err := errors.Join(errs...); err != nil {
-			return fmt.Errorf("create pods: %w", err)
+		if err := cmp.Or(errs...); err != nil {
+			return err
 		}
 		count -= batch
 	}
@@ -97,10 +98,7 @@ func (c *Controller) remove(ctx context.Context, set *appsv1.ReplicaSet, pods []
 		})
 	}
 	group.Wait()
-	if err := errors.Join(errs...); err != nil {
-		return fmt.Errorf("delete pods: %w", err)
-	}
-	return nil
+	return cmp.Or(errs...)
 }
 
 func (c *Controller) removeOne(ctx context.Context, set *appsv1.ReplicaSet, pod *corev1.Pod) error {

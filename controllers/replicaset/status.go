@@ -44,18 +44,17 @@ func newStatus(set *appsv1.ReplicaSet, active []*corev1.Pod, terminating int32, 
 		if template.Matches(labels.Set(pod.Labels)) {
 			status.FullyLabeledReplicas++
 		}
-		since := readySince(pod)
-		if since.IsZero() {
+		since, ok := readySince(pod)
+		if !ok {
 			continue
 		}
 		status.ReadyReplicas++
-		if left := minReady - now.Sub(since); minReady > 0 && left > 0 {
-			if wait == 0 || left < wait {
-				wait = left
-			}
-			continue
+		switch left := minReady - now.Sub(since); {
+		case minReady == 0, !since.IsZero() && left <= 0:
+			status.AvailableReplicas++
+		case !since.IsZero() && (wait == 0 || left < wait):
+			wait = left
 		}
-		status.AvailableReplicas++
 	}
 	return status, wait
 }

@@ -13,17 +13,16 @@ import (
 // victims chooses the pods that are missed least, in upstream's order (kubernetes/pkg/controller, ActivePodsWithRanks):
 // without a node, not yet running, not ready, cheap to delete by annotation, on a node with many relatives, ready for a
 // shorter time (by powers of two, so that small differences do not matter), often restarted, young.
-func victims(pods []*corev1.Pod, related map[string]int, count int) []*corev1.Pod {
-	now := time.Now()
+func victims(pods []*corev1.Pod, related map[string]int, count int, now time.Time) []*corev1.Pod {
 	sorted := slices.Clone(pods)
 	slices.SortStableFunc(sorted, func(a, b *corev1.Pod) int {
 		return cmp.Or(
 			boolFirst(a.Spec.NodeName == "", b.Spec.NodeName == ""),
 			cmp.Compare(phaseRank(a), phaseRank(b)),
-			boolFirst(readySince(a).IsZero(), readySince(b).IsZero()),
+			boolFirst(!ready(a), !ready(b)),
 			cmp.Compare(deletionCost(a), deletionCost(b)),
 			cmp.Compare(related[b.Spec.NodeName], related[a.Spec.NodeName]),
-			cmp.Compare(magnitude(now, readySince(a)), magnitude(now, readySince(b))),
+			cmp.Compare(readyMagnitude(now, a), readyMagnitude(now, b)),
 			cmp.Compare(restarts(b), restarts(a)),
 			cmp.Compare(magnitude(now, a.CreationTimestamp.Time), magnitude(now, b.CreationTimestamp.Time)),
 			cmp.Compare(a.UID, b.UID),
@@ -52,13 +51,24 @@ func phaseRank(pod *corev1.Pod) int {
 	return 1
 }
 
-func readySince(pod *corev1.Pod) time.Time {
+func ready(pod *corev1.Pod) bool {
+	_, ok := readySince(pod)
+	return ok
+}
+
+// readySince says whether a pod is ready and since when: the zero time if whoever made it ready did not say.
+func readySince(pod *corev1.Pod) (since time.Time, ready bool) {
 	for _, c := range pod.Status.Conditions {
 		if c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue {
-			return c.LastTransitionTime.Time
+			return c.LastTransitionTime.Time, true
 		}
 	}
-	return time.Time{}
+	return time.Time{}, false
+}
+
+func readyMagnitude(now time.Time, pod *corev1.Pod) int {
+	since, _ := readySince(pod)
+	return magnitude(now, since)
 }
 
 func deletionCost(pod *corev1.Pod) int64 {
@@ -69,12 +79,13 @@ func deletionCost(pod *corev1.Pod) int64 {
 	return cost
 }
 
-// magnitude sorts ages into powers of two of their seconds; what has not begun is youngest.
+// magnitude sorts ages into powers of two of their nanoseconds, as upstream does; what has not begun is youngest.
 func magnitude(now, since time.Time) int {
-	if since.IsZero() {
+	age := now.Sub(since)
+	if since.IsZero() || age <= 0 {
 		return -1
 	}
-	return int(math.Log2(math.Max(1, now.Sub(since).Seconds())))
+	return int(math.Log2(float64(age)))
 }
 
 func restarts(pod *corev1.Pod) int32 {

@@ -1,0 +1,58 @@
+// Package leaktest fails a package's tests when goroutines outlive them.
+//
+//	func TestMain(m *testing.M) { leaktest.Main(m, "vigil/scheduler") }
+package leaktest
+
+import (
+	"fmt"
+	"os"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+)
+
+// patience is how long goroutines that were told to end may take.
+const patience = 10 * time.Second
+
+// Main runs the tests and exits. After passing tests it waits for the goroutines that are in code of the given packages
+// (and those below them), and exits with 1 when some stay.
+func Main(m *testing.M, packages ...string) {
+	code := m.Run()
+	if code == 0 {
+		if left := leaked(packages); left != "" {
+			fmt.Fprintln(os.Stderr, "goroutines left behind:\n"+left)
+			code = 1
+		}
+	}
+	os.Exit(code)
+}
+
+func leaked(packages []string) string {
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	deadline := time.Now().Add(patience)
+	for {
+		left := stacks(packages)
+		if len(left) == 0 || time.Now().After(deadline) {
+			return strings.Join(left, "\n\n")
+		}
+		<-tick.C
+	}
+}
+
+func stacks(packages []string) (ours []string) {
+	buf := make([]byte, 8<<20)
+	for stack := range strings.SplitSeq(string(buf[:runtime.Stack(buf, true)]), "\n\n") {
+		if strings.Contains(stack, "leaktest.Main") {
+			continue
+		}
+		for _, p := range packages {
+			if strings.Contains(stack, "\n"+p+".") || strings.Contains(stack, "\n"+p+"/") {
+				ours = append(ours, stack)
+				break
+			}
+		}
+	}
+	return ours
+}
