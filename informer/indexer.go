@@ -19,6 +19,7 @@ type Indexer struct {
 	mu      sync.RWMutex
 	objects map[string]*Object
 	indexes map[string]*index
+	version string   // resource version up to which the contents are complete
 	scratch []string // for index values
 	size    int64    // bytes of all objects
 }
@@ -64,6 +65,14 @@ func (x *Indexer) SizeBytes() int64 {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
 	return x.size
+}
+
+// ResourceVersion returns the version up to which the contents are complete: that of the last list, event or bookmark. It is "" before
+// the first list. Contents that are read afterwards are at least as new.
+func (x *Indexer) ResourceVersion() string {
+	x.mu.RLock()
+	defer x.mu.RUnlock()
+	return x.version
 }
 
 // List returns the objects of a namespace ("": all), in no order.
@@ -133,10 +142,18 @@ func (x *Indexer) find(key []byte) *Object {
 	return o
 }
 
-// put stores o in the place of old, which is nil for a new key.
+// complete says that the contents are complete up to a version.
+func (x *Indexer) complete(version string) {
+	x.mu.Lock()
+	x.version = version
+	x.mu.Unlock()
+}
+
+// put stores o, an event's new state, in the place of old, which is nil for a new key.
 func (x *Indexer) put(old, o *Object) {
 	x.mu.Lock()
 	x.putLocked(old, o)
+	x.version = o.ResourceVersion()
 	x.mu.Unlock()
 }
 
@@ -155,11 +172,41 @@ func (x *Indexer) putLocked(old, o *Object) {
 	}
 }
 
-// remove takes old out.
-func (x *Indexer) remove(old *Object) {
+// remove takes old out because of an event with a version.
+func (x *Indexer) remove(old *Object, version string) {
 	x.mu.Lock()
 	x.removeLocked(old)
+	x.version = version
 	x.mu.Unlock()
+}
+
+// change is what happened to one object: old is nil when it is new, now when it is gone.
+type change struct{ old, now *Object }
+
+// replace makes the contents those of a list at a version, in one step for readers, and returns what that changed.
+func (x *Indexer) replace(objects map[string]*Object, version string) []change {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	var changes []change
+	for key, old := range x.objects {
+		if objects[key] == nil {
+			changes = append(changes, change{old: old})
+		}
+	}
+	for key, o := range objects {
+		if old := x.objects[key]; old == nil || old.ResourceVersion() != o.ResourceVersion() {
+			changes = append(changes, change{old, o})
+		}
+	}
+	for _, c := range changes {
+		if c.now == nil {
+			x.removeLocked(c.old)
+		} else {
+			x.putLocked(c.old, c.now)
+		}
+	}
+	x.version = version
+	return changes
 }
 
 func (x *Indexer) removeLocked(old *Object) {

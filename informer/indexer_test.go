@@ -47,7 +47,7 @@ func TestIndexer_AnswersAsAScanDoes(t *testing.T) {
 		key := fmt.Sprint("o", rng.IntN(60))
 		old := truth[key]
 		if old != nil && rng.IntN(3) == 0 {
-			x.remove(old)
+			x.remove(old, fmt.Sprint(v))
 			delete(truth, key)
 			continue
 		}

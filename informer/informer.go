@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"vigil/informer/internal/wire"
@@ -21,7 +20,6 @@ type Informer struct {
 
 	synced   chan struct{} // closed when the first list is in the indexer
 	syncOnce sync.Once
-	version  atomic.Pointer[string] // resource version of the newest state in the indexer
 
 	// mu makes one thing of a change to the indexer and to the queues of all handlers. It is taken before the indexer's
 	// and the queues' own locks.
@@ -31,21 +29,18 @@ type Informer struct {
 	ran      bool
 
 	// Used by the reflector's goroutine only.
-	scratch  []byte // a key that is being made
-	complete []byte // what version becomes at the next flush
-	dirty    bool   // handlers have something new and have not been woken
+	scratch []byte // a key that is being made
+	dirty   bool   // handlers have something new and have not been woken
 }
 
 func newInformer(res Resource) *Informer {
 	res = res.withDefaults()
-	i := &Informer{
+	return &Informer{
 		resource: res,
 		indexer:  newIndexer(map[string]IndexFunc{NamespaceIndex: byNamespace}),
 		synced:   make(chan struct{}),
 		handlers: map[*Registration]struct{}{},
 	}
-	i.version.Store(new(string))
-	return i
 }
 
 // Resource returns what the informer follows.
@@ -67,9 +62,9 @@ func (i *Informer) HasSynced() bool {
 // Synced is closed when HasSynced becomes true.
 func (i *Informer) Synced() <-chan struct{} { return i.synced }
 
-// ResourceVersion returns the version up to which the indexer is known to be complete: that of the last list, event or
-// bookmark. It is "" before the first list.
-func (i *Informer) ResourceVersion() string { return *i.version.Load() }
+// ResourceVersion returns the version up to which the indexer is complete: that of the last list, event or bookmark. It is ""
+// before the first list. It is never behind what handlers have been told.
+func (i *Informer) ResourceVersion() string { return i.indexer.ResourceVersion() }
 
 // AddIndex adds an index. It may be called at any time; when objects are there they are indexed before it returns. Adding a
 // name twice keeps the first function.
@@ -141,37 +136,22 @@ func (i *Informer) replace(objects map[string]*Object, version string) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	first := !i.HasSynced()
-	for _, old := range i.indexer.List("") {
-		if objects[old.key] == nil {
-			i.indexer.remove(old)
-			for r := range i.handlers {
-				r.queue.deleted(old, old, true)
+	changes := i.indexer.replace(objects, version)
+	for r := range i.handlers {
+		for _, c := range changes {
+			switch {
+			case c.old == nil:
+				r.queue.added(c.now, first)
+			case c.now == nil:
+				r.queue.deleted(c.old, c.old, true)
+			case c.old.UID() != c.now.UID(): // another object of the same name
+				r.queue.deleted(c.old, c.old, true)
+				r.queue.added(c.now, false)
+			default:
+				r.queue.updated(c.old, c.now)
 			}
 		}
 	}
-	for _, o := range objects {
-		old, _ := i.indexer.GetByKey(o.key)
-		switch {
-		case old == nil:
-			i.indexer.put(nil, o)
-			for r := range i.handlers {
-				r.queue.added(o, first)
-			}
-		case old.ResourceVersion() == o.ResourceVersion():
-		case old.UID() != o.UID():
-			i.indexer.put(old, o)
-			for r := range i.handlers {
-				r.queue.deleted(old, old, true)
-				r.queue.added(o, false)
-			}
-		default:
-			i.indexer.put(old, o)
-			for r := range i.handlers {
-				r.queue.updated(old, o)
-			}
-		}
-	}
-	i.version.Store(&version)
 	if first {
 		for r := range i.handlers {
 			r.initialQueued(len(objects))
@@ -185,14 +165,14 @@ func (i *Informer) replace(objects map[string]*Object, version string) {
 
 // apply takes in one event (added, modified or deleted). Handlers are woken by the next flush.
 func (i *Informer) apply(ev *wire.Event, e wire.Encoding) error {
-	i.complete = append(i.complete[:0], ev.Meta.ResourceVersion.Of(ev.Object)...)
 	old, o, err := i.make(ev.Object, &ev.Meta, e)
 	if err != nil {
 		return err
 	}
 	if o == nil {
 		if o = old; ev.Type != wire.Deleted {
-			return nil // known already
+			i.indexer.complete(old.ResourceVersion()) // known already
+			return nil
 		}
 	}
 	i.mu.Lock()
@@ -200,9 +180,10 @@ func (i *Informer) apply(ev *wire.Event, e wire.Encoding) error {
 	switch {
 	case ev.Type == wire.Deleted:
 		if old == nil {
-			break // it was never here: the handlers know nothing of it
+			i.indexer.complete(o.ResourceVersion()) // it was never here: the handlers know nothing of it
+			break
 		}
-		i.indexer.remove(old)
+		i.indexer.remove(old, o.ResourceVersion())
 		for r := range i.handlers {
 			r.queue.deleted(old, o, false)
 		}
@@ -245,16 +226,11 @@ func (i *Informer) make(b []byte, m *wire.Meta, e wire.Encoding) (old, o *Object
 }
 
 // bookmark says that the indexer is complete up to version.
-func (i *Informer) bookmark(version []byte) { i.complete = append(i.complete[:0], version...) }
+func (i *Informer) bookmark(version []byte) { i.indexer.complete(string(version)) }
 
 // flush wakes the handlers when there is something new. It is called before the reflector waits for the network, so that
 // many events that come at once cost one wake-up.
 func (i *Informer) flush() {
-	if len(i.complete) > 0 {
-		version := string(i.complete)
-		i.version.Store(&version)
-		i.complete = i.complete[:0]
-	}
 	if !i.dirty {
 		return
 	}
