@@ -1,0 +1,150 @@
+package h2
+
+import (
+	"bytes"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"fmt"
+	"io"
+	"log"
+	"math/big"
+	"net"
+	"net/http"
+	"os"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// TestMain fails the package when a goroutine of it has outlived the tests.
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if code == 0 {
+		if left := leaked(); left != "" {
+			fmt.Fprintf(os.Stderr, "goroutines left behind:\n%s\n", left)
+			code = 1
+		}
+	}
+	os.Exit(code)
+}
+
+// leaked waits for the goroutines of this package and of net/http to end, and returns those that do not.
+func leaked() string {
+	http.DefaultTransport.(*http.Transport).CloseIdleConnections()
+	var left []string
+	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); {
+		stacks := make([]byte, 1<<20)
+		stacks = stacks[:runtime.Stack(stacks, true)]
+		left = left[:0]
+		for g := range strings.SplitSeq(string(stacks), "\n\n") {
+			if (strings.Contains(g, "vigil/h2") || strings.Contains(g, "net/http")) && !strings.Contains(g, "TestMain") && !strings.Contains(g, "fuzz") {
+				left = append(left, g)
+			}
+		}
+		if len(left) == 0 {
+			return ""
+		}
+		runtime.Gosched()
+		time.Sleep(10 * time.Millisecond) // for want of anything to wait for
+	}
+	return strings.Join(left, "\n\n")
+}
+
+// certificate is made once: it is not what is tested.
+var certificate = sync.OnceValue(func() tls.Certificate {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		panic(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1),
+		Subject:      pkix.Name{CommonName: "127.0.0.1"},
+		NotBefore:    time.Now().Add(-time.Hour),
+		NotAfter:     time.Now().Add(24 * time.Hour),
+		IPAddresses:  []net.IP{net.IPv4(127, 0, 0, 1)},
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	if err != nil {
+		panic(err)
+	}
+	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
+})
+
+func serverTLS() *tls.Config {
+	return &tls.Config{Certificates: []tls.Certificate{certificate()}, MinVersion: tls.VersionTLS12}
+}
+
+// instance is a running server.
+type instance struct {
+	*Server
+	http *http.Server
+	addr string // host:port
+	url  string
+	log  *lockedBuffer
+}
+
+// start serves s behind net/http on a port of its own until the test ends. change may alter the http.Server.
+func start(t testing.TB, s *Server, change ...func(*http.Server)) *instance {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	i := &instance{Server: s, addr: l.Addr().String(), url: "https://" + l.Addr().String(), log: new(lockedBuffer)}
+	if s.ErrorLog == nil {
+		s.ErrorLog = log.New(i.log, "", 0)
+	}
+	i.http = &http.Server{Handler: s.Handler, TLSConfig: serverTLS(), ErrorLog: log.New(io.Discard, "", 0)}
+	for _, f := range change {
+		f(i.http)
+	}
+	s.Configure(i.http)
+	served := make(chan error, 1)
+	go func() { served <- i.http.ServeTLS(NewListener(l), "", "") }()
+	t.Cleanup(func() {
+		i.http.Close()
+		s.Close()
+		<-served
+	})
+	return i
+}
+
+func clientTLS(protos ...string) *tls.Config {
+	pool := x509.NewCertPool()
+	leaf, err := x509.ParseCertificate(certificate().Certificate[0])
+	if err != nil {
+		panic(err)
+	}
+	pool.AddCert(leaf)
+	return &tls.Config{RootCAs: pool, ServerName: "127.0.0.1", NextProtos: protos}
+}
+
+// client returns net/http's client for HTTP/2, with a connection of its own.
+func client(t testing.TB) *http.Client {
+	tr := &http.Transport{TLSClientConfig: clientTLS(), ForceAttemptHTTP2: true}
+	t.Cleanup(tr.CloseIdleConnections)
+	return &http.Client{Transport: tr, Timeout: 60 * time.Second}
+}
+
+type lockedBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *lockedBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *lockedBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}

@@ -1,0 +1,308 @@
+package h2
+
+import (
+	"encoding/binary"
+	"time"
+
+	"golang.org/x/net/http2"
+)
+
+// All writing happens here, with conn.mu held: frames are appended to conn.buf, which flushLocked writes in one piece.
+
+// frameHeader appends the header of a frame and makes room for n bytes of payload.
+func (c *conn) frameHeader(n int, t http2.FrameType, flags http2.Flags, id uint32) {
+	b := room(c.buf, frameHeaderLen+n)
+	c.buf = append(b, byte(n>>16), byte(n>>8), byte(n), byte(t), byte(flags),
+		byte(id>>24), byte(id>>16), byte(id>>8), byte(id))
+}
+
+func (c *conn) append32(v uint32) { c.buf = binary.BigEndian.AppendUint32(c.buf, v) }
+
+func (c *conn) appendSettings() {
+	settings := []http2.Setting{
+		{ID: http2.SettingMaxConcurrentStreams, Val: c.limits.streams},
+		{ID: http2.SettingMaxHeaderListSize, Val: c.limits.headerBytes},
+		{ID: http2.SettingInitialWindowSize, Val: uint32(c.limits.streamWindow)},
+	}
+	c.frameHeader(6*len(settings), http2.FrameSettings, 0, 0)
+	for _, s := range settings {
+		c.buf = binary.BigEndian.AppendUint16(c.buf, uint16(s.ID))
+		c.append32(s.Val)
+	}
+	if more := c.limits.connWindow - initialWindow; more > 0 {
+		c.appendWindowUpdate(0, more)
+	}
+}
+
+func (c *conn) appendWindowUpdate(id uint32, n int32) {
+	c.frameHeader(4, http2.FrameWindowUpdate, 0, id)
+	c.append32(uint32(n))
+}
+
+func (c *conn) appendPing(ack bool, data [8]byte) {
+	var flags http2.Flags
+	if ack {
+		flags = http2.FlagPingAck
+	}
+	c.frameHeader(len(data), http2.FramePing, flags, 0)
+	c.buf = append(c.buf, data[:]...)
+}
+
+func (c *conn) appendReset(id uint32, code http2.ErrCode) {
+	c.frameHeader(4, http2.FrameRSTStream, 0, id)
+	c.append32(uint32(code))
+}
+
+func (c *conn) appendGoAway(last uint32, code http2.ErrCode, debug string) {
+	c.frameHeader(8+len(debug), http2.FrameGoAway, 0, 0)
+	c.append32(last)
+	c.append32(uint32(code))
+	c.buf = append(c.buf, debug...)
+}
+
+// appendBlock appends a header block as HEADERS and as many CONTINUATION frames as it takes.
+func (c *conn) appendBlock(id uint32, block []byte, end bool) {
+	const noTable = 0x20 // HPACK, RFC 7541, section 6.3: the dynamic table's size is 0
+	var prefix []byte
+	if c.tableUpdate {
+		c.tableUpdate = false
+		prefix = []byte{noTable}
+	}
+	t, flags := http2.FrameHeaders, http2.Flags(0)
+	if end {
+		flags = http2.FlagHeadersEndStream
+	}
+	for {
+		n := min(len(block), c.peerFrame-len(prefix))
+		if n == len(block) {
+			flags |= http2.FlagHeadersEndHeaders
+		}
+		c.frameHeader(len(prefix)+n, t, flags, id)
+		c.buf = append(append(c.buf, prefix...), block[:n]...)
+		if block = block[n:]; len(block) == 0 {
+			return
+		}
+		t, flags, prefix = http2.FrameContinuation, 0, nil
+	}
+}
+
+// appendData appends DATA frames with what parts holds and takes it off the windows, which must be wide enough.
+func (c *conn) appendData(st *stream, b []byte, end bool) {
+	for {
+		n := min(len(b), c.peerFrame)
+		var flags http2.Flags
+		if end && n == len(b) {
+			flags = http2.FlagDataEndStream
+		}
+		c.frameHeader(n, http2.FrameData, flags, st.id)
+		c.buf = append(c.buf, b[:n]...)
+		c.window -= int32(n)
+		st.window -= int32(n)
+		if b = b[n:]; len(b) == 0 {
+			return
+		}
+	}
+}
+
+// sendableLocked returns how many bytes of data a stream may send now: what the windows allow, nothing while too much
+// waits for the socket.
+func (c *conn) sendableLocked(st *stream) int {
+	if c.pendingLocked() > c.limits.pending {
+		return 0
+	}
+	return int(max(0, min(st.window, c.window)))
+}
+
+// pendingLocked returns how many bytes wait for the socket.
+func (c *conn) pendingLocked() int {
+	if c.sock != nil {
+		return int(c.sock.size.Load())
+	}
+	return c.inFlight + len(c.buf)
+}
+
+// flushLocked writes the frames in c.buf. It does not block; an error ends the connection, through its reading goroutine.
+func (c *conn) flushLocked() {
+	if len(c.buf) == 0 {
+		return
+	}
+	if c.failed != nil {
+		c.buf = c.buf[:0]
+		return
+	}
+	if c.sock == nil {
+		if !c.pumping {
+			c.pumping = true
+			go c.pump()
+		}
+		return
+	}
+	b := c.buf
+	c.buf = nil
+	cork := len(b) > maxRecord
+	if cork {
+		c.sock.cork()
+	}
+	_, err := c.nc.Write(b)
+	if cork {
+		if e := c.sock.uncork(); err == nil {
+			err = e
+		}
+	}
+	putBuffer(b)
+	if err != nil {
+		c.failLocked(err)
+	}
+}
+
+const maxRecord = 16 << 10 // of TLS
+
+func (c *conn) failLocked(err error) {
+	if c.failed == nil {
+		c.failed = err
+		c.abort()
+	}
+}
+
+// pump does the writing for a connection that blocks. It ends when nothing is left to write.
+func (c *conn) pump() {
+	for {
+		c.mu.Lock()
+		b := c.buf
+		c.buf, c.inFlight = nil, len(b)
+		if len(b) == 0 || c.failed != nil {
+			c.inFlight, c.pumping = 0, false
+			c.mu.Unlock()
+			return
+		}
+		c.wakeLocked()
+		c.unlock()
+		if c.limits.write > 0 {
+			_ = c.nc.SetWriteDeadline(time.Now().Add(c.limits.write))
+		}
+		_, err := c.nc.Write(b)
+		putBuffer(b)
+		c.mu.Lock()
+		c.inFlight = 0
+		if err != nil {
+			c.failLocked(err)
+		}
+		c.wakeLocked()
+		c.unlock()
+	}
+}
+
+// drained is called by the socket when less is pending.
+func (c *conn) drained() {
+	c.mu.Lock()
+	defer c.unlock()
+	if err := c.sock.failure(); err != nil {
+		c.failLocked(err)
+	}
+	c.wakeLocked()
+}
+
+// blockLocked puts a stream into the line of those that wait for a window or for the socket.
+func (c *conn) blockLocked(st *stream) {
+	if !st.queued {
+		st.queued = true
+		c.blocked = append(c.blocked, st)
+	}
+}
+
+// wakeLocked wakes the streams in line that can send. They come back to its end if another took the window first.
+func (c *conn) wakeLocked() {
+	if len(c.blocked) == 0 || c.window <= 0 || c.pendingLocked() > c.limits.pending {
+		return
+	}
+	rest := c.blocked[:0]
+	for _, st := range c.blocked {
+		if !st.closed && st.window <= 0 {
+			rest = append(rest, st)
+			continue
+		}
+		st.queued = false
+		st.stalled = 0
+		st.cond.Broadcast()
+		if st.onWritable != nil {
+			c.calls = append(c.calls, st.onWritable)
+			st.onWritable = nil
+		}
+	}
+	clear(c.blocked[len(rest):])
+	c.blocked = rest
+	if len(rest) == 0 {
+		c.blocked = nil
+	}
+}
+
+// send writes a header block (nil: none), data and trailers (nil: none) and ends the stream if end is set. It waits for windows
+// and for the socket. All that fits goes out in one write.
+func (st *stream) send(block []byte, data [2][]byte, trailers []byte, end bool) error {
+	c := st.c
+	c.mu.Lock()
+	defer c.unlock()
+	if st.closed {
+		return st.err
+	}
+	last := end && trailers == nil
+	if block != nil {
+		c.appendBlock(st.id, block, last && len(data[0])+len(data[1]) == 0)
+		st.headersSent = true
+	}
+	for i, b := range data {
+		for len(b) > 0 {
+			n := min(c.sendableLocked(st), len(b))
+			if n == 0 {
+				c.flushLocked()
+				if c.sendableLocked(st) > 0 {
+					continue // flushing took it off what was pending
+				}
+				c.blockLocked(st)
+				st.waiting = true
+				st.cond.Wait()
+				st.waiting = false
+				if st.closed {
+					return st.err
+				}
+				continue
+			}
+			if n = min(n, chunkLen-frameHeaderLen*(1+chunkLen/c.peerFrame)); c.sock != nil {
+				n -= len(c.buf)
+			}
+			if n <= 0 {
+				c.flushLocked()
+				if st.closed {
+					return st.err
+				}
+				continue
+			}
+			c.appendData(st, b[:n], last && n == len(b) && (i == 1 || len(data[1]) == 0))
+			b = b[n:]
+			if len(b) > 0 {
+				c.flushLocked()
+				c.breathe()
+				if st.closed {
+					return st.err
+				}
+			}
+		}
+	}
+	if block == nil && last && len(data[0])+len(data[1]) == 0 {
+		c.appendData(st, nil, true)
+	}
+	if trailers != nil {
+		c.appendBlock(st.id, trailers, true)
+	}
+	if end {
+		st.sentEndLocked()
+	}
+	c.flushLocked()
+	return c.failed
+}
+
+// breathe lets others have the lock.
+func (c *conn) breathe() {
+	c.unlock()
+	c.mu.Lock()
+}

@@ -1,0 +1,226 @@
+package h2
+
+import (
+	"errors"
+	"net"
+	"os"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+)
+
+// NewListener returns a listener whose connections can be written to without blocking, which is what a Server needs to
+// write under a connection's lock. Until a Server takes such a connection over it behaves like any other, so HTTP/1.1 is served on
+// the same listener. Wrap it inside TLS: hs.ServeTLS(h2.NewListener(l), ...) or tls.NewListener(h2.NewListener(l), config).
+func NewListener(l net.Listener) net.Listener { return &listener{l} }
+
+type listener struct{ net.Listener }
+
+func (l *listener) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	return newSocket(c), nil
+}
+
+// newSocket returns c itself if the system's socket below it is out of reach.
+func newSocket(c net.Conn) net.Conn {
+	if sc, ok := c.(syscall.Conn); ok {
+		if raw, err := sc.SyscallConn(); err == nil {
+			return &socket{Conn: c, raw: raw}
+		}
+	}
+	return c
+}
+
+// socket is a connection that blocks in Write until startAsync, and never after. From then on Write gives the kernel what it takes at
+// once; the rest is pending and a goroutine drains it, which ends when nothing is pending. The TLS connection above encrypts
+// into it, so what is pending is ciphertext and order is kept whoever writes (also TLS itself, for a key update).
+type socket struct {
+	net.Conn
+	raw syscall.RawConn
+
+	async   atomic.Bool
+	timeout time.Duration // set by startAsync: how long the kernel may take nothing; 0 for ever
+	drained func()        // set by startAsync: called by the draining goroutine, without lock, when pending has shrunk
+
+	size atomic.Int64 // bytes pending, those being drained included
+
+	mu       sync.Mutex // may be taken while holding conn.mu, never the other way round
+	pending  []byte     // pooled; what comes after what is being drained
+	corked   bool       // collect in pending, do not write
+	draining bool       // the goroutine runs, and alone writes
+	closing  bool       // close when drained
+	err      error      // why nothing can be written any more
+	full     uint64     // how often the kernel took less than it was given
+}
+
+// startAsync makes Write stop blocking. It reports false where that cannot be done.
+func (s *socket) startAsync(timeout time.Duration, drained func()) bool {
+	if !canTryWrite {
+		return false
+	}
+	s.timeout, s.drained = timeout, drained
+	_ = s.Conn.SetWriteDeadline(time.Time{})
+	s.async.Store(true)
+	return true
+}
+
+// Write takes all of p. An error is that of an earlier write as well.
+func (s *socket) Write(p []byte) (int, error) {
+	if !s.async.Load() {
+		return s.Conn.Write(p)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.err != nil {
+		return 0, s.err
+	}
+	if s.corked || s.draining {
+		s.pendLocked(p)
+		return len(p), nil
+	}
+	n, err := tryWrite(s.raw, p)
+	if err != nil {
+		s.err = err
+		return n, err
+	}
+	if n < len(p) {
+		s.pendLocked(p[n:])
+		s.drainLocked()
+	}
+	return len(p), nil
+}
+
+func (s *socket) pendLocked(p []byte) {
+	s.pending = append(room(s.pending, len(p)), p...)
+	s.size.Add(int64(len(p)))
+}
+
+// cork collects what is written until uncork, which gives it to the kernel in one piece: TLS writes record by record.
+func (s *socket) cork() {
+	s.mu.Lock()
+	s.corked = true
+	s.mu.Unlock()
+}
+
+func (s *socket) uncork() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.corked = false
+	if s.err != nil || s.draining || len(s.pending) == 0 {
+		return s.err
+	}
+	n, err := tryWrite(s.raw, s.pending)
+	s.size.Add(-int64(n))
+	if err != nil {
+		s.err = err
+		return err
+	}
+	if n == len(s.pending) {
+		putBuffer(s.pending)
+		s.pending = nil
+		return nil
+	}
+	s.pending = s.pending[:copy(s.pending, s.pending[n:])]
+	s.drainLocked()
+	return nil
+}
+
+func (s *socket) drainLocked() {
+	s.draining = true
+	s.full++
+	go s.drain()
+}
+
+// drain writes what is pending and blocks while the kernel is full. It ends when nothing is pending or nothing can be written.
+func (s *socket) drain() {
+	for {
+		s.mu.Lock()
+		b := s.pending
+		s.pending = nil
+		if len(b) == 0 || s.err != nil {
+			s.draining = false
+			closing := s.closing || s.err != nil
+			_ = s.Conn.SetWriteDeadline(time.Time{})
+			s.mu.Unlock()
+			if closing {
+				_ = s.Conn.Close()
+			}
+			s.drained()
+			return
+		}
+		s.mu.Unlock()
+		err := s.writeAll(b)
+		putBuffer(b)
+		if err != nil {
+			s.mu.Lock()
+			s.err = err
+			s.mu.Unlock()
+			continue
+		}
+		s.drained()
+	}
+}
+
+// writeAll fails when the kernel has taken nothing for s.timeout.
+func (s *socket) writeAll(b []byte) error {
+	for len(b) > 0 {
+		n, err := writeSome(s.Conn, b, s.timeout)
+		if err != nil {
+			return err
+		}
+		s.size.Add(-int64(n))
+		b = b[n:]
+	}
+	return nil
+}
+
+// writeSome writes to a connection that blocks. It is an error if nothing could be written within timeout (0: any time).
+func writeSome(c net.Conn, b []byte, timeout time.Duration) (int, error) {
+	if timeout > 0 {
+		_ = c.SetWriteDeadline(time.Now().Add(timeout))
+	}
+	n, err := c.Write(b)
+	if n > 0 && errors.Is(err, os.ErrDeadlineExceeded) {
+		err = nil
+	}
+	return n, err
+}
+
+// Close closes the connection once nothing is pending; it does not wait for that.
+func (s *socket) Close() error {
+	s.mu.Lock()
+	s.closing = true
+	draining := s.draining
+	s.mu.Unlock()
+	if draining {
+		return nil
+	}
+	return s.Conn.Close()
+}
+
+// SetWriteDeadline does nothing once Write does not block: TLS sets one to send its farewell, and it must not be able to cut short
+// what is pending.
+func (s *socket) SetWriteDeadline(t time.Time) error {
+	if s.async.Load() {
+		return nil
+	}
+	return s.Conn.SetWriteDeadline(t)
+}
+
+func (s *socket) SetDeadline(t time.Time) error {
+	if s.async.Load() {
+		return s.Conn.SetReadDeadline(t)
+	}
+	return s.Conn.SetDeadline(t)
+}
+
+// failure returns why nothing can be written any more, nil if it can.
+func (s *socket) failure() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.err
+}

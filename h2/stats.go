@@ -1,0 +1,59 @@
+package h2
+
+import "sync/atomic"
+
+// counters are kept by a Server while it runs.
+type counters struct {
+	connections atomic.Int64
+	streams     atomic.Int64
+	detached    atomic.Int64
+	handlers    atomic.Int64
+
+	requests    atomic.Uint64
+	shortWrites atomic.Uint64
+	socketFull  atomic.Uint64
+	stalled     atomic.Uint64
+	refused     atomic.Uint64
+	resets      atomic.Uint64
+	pingsLost   atomic.Uint64
+	floods      atomic.Uint64
+	protocol    atomic.Uint64
+}
+
+// Stats are what a Server has seen: first what is now, then what has been since it began.
+type Stats struct {
+	Connections int64 // open connections
+	Streams     int64 // open streams, detached ones too
+	Detached    int64 // detached streams
+	Handlers    int64 // handlers that have not returned
+
+	Requests     uint64 // requests given to the handler
+	ShortWrites  uint64 // TryWrites that took less than was offered
+	SocketFull   uint64 // times a socket's send buffer was full and a goroutine had to drain it
+	Stalled      uint64 // connections and streams ended because the client did not read
+	Refused      uint64 // streams refused: too many at once
+	Resets       uint64 // streams reset by clients before they were answered
+	PingsLost    uint64 // connections ended because a PING was not answered
+	Floods       uint64 // connections ended with ENHANCE_YOUR_CALM
+	ProtocolErrs uint64 // connections ended for any other error of the client
+}
+
+// Stats returns the numbers of this moment.
+func (s *Server) Stats() Stats {
+	c := &s.counters
+	return Stats{
+		Connections:  c.connections.Load(),
+		Streams:      c.streams.Load(),
+		Detached:     c.detached.Load(),
+		Handlers:     c.handlers.Load(),
+		Requests:     c.requests.Load(),
+		ShortWrites:  c.shortWrites.Load(),
+		SocketFull:   c.socketFull.Load(),
+		Stalled:      c.stalled.Load(),
+		Refused:      c.refused.Load(),
+		Resets:       c.resets.Load(),
+		PingsLost:    c.pingsLost.Load(),
+		Floods:       c.floods.Load(),
+		ProtocolErrs: c.protocol.Load(),
+	}
+}

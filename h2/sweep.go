@@ -1,0 +1,131 @@
+package h2
+
+import (
+	"time"
+
+	"golang.org/x/net/http2"
+)
+
+// watch is what the sweep remembers of a connection between two looks, counted in sweeps. Guarded by conn.mu.
+type watch struct {
+	frames uint64        // conn.frames when it last moved
+	still  time.Duration // since it moved
+	pinged bool          // a PING is on its way; still has been set back to count the answer's time
+	idle   time.Duration // without a stream
+	since  time.Duration // since GOAWAY
+	second time.Duration // since the budgets were refilled
+}
+
+var keepAlivePing = [8]byte{'k', 'e', 'e', 'p', 'a', 'l', 'i', 'v'}
+
+// sweep looks at all connections at every tick, and ends when there are none. One goroutine with one timer is cheaper than three
+// timers for each connection; what it measures is exact to a tick.
+func (s *Server) sweep(tick time.Duration) {
+	ticker := time.NewTicker(tick)
+	defer ticker.Stop()
+	var list []*conn
+	for range ticker.C {
+		s.mu.Lock()
+		if len(s.conns) == 0 {
+			s.sweeping = false
+			s.mu.Unlock()
+			return
+		}
+		list = list[:0]
+		for c := range s.conns {
+			list = append(list, c)
+		}
+		s.mu.Unlock()
+		for i, c := range list {
+			c.look(tick)
+			list[i] = nil
+		}
+	}
+}
+
+// look does what time requires of a connection.
+func (c *conn) look(tick time.Duration) {
+	c.mu.Lock()
+	if c.ended {
+		c.mu.Unlock()
+		return
+	}
+	w := &c.watch
+	if w.second += tick; w.second >= time.Second {
+		w.second = 0
+		c.guard.refill()
+	}
+	if frames := c.frames.Load(); frames != w.frames {
+		w.frames, w.still, w.pinged = frames, 0, false
+	} else {
+		w.still += tick
+	}
+	if c.lookReadLocked(w) || c.lookIdleLocked(w, tick) {
+		c.unlock()
+		c.abort()
+		return
+	}
+	c.lookStalledLocked(tick)
+	c.unlock()
+}
+
+// lookReadLocked reports whether the client has fallen silent for good.
+func (c *conn) lookReadLocked(w *watch) (dead bool) {
+	l := c.limits
+	switch {
+	case w.frames%2 == 1: // a frame has begun
+		return w.still >= l.frame
+	case w.pinged && w.still >= l.pingTimeout:
+		c.srv.counters.pingsLost.Add(1)
+		return true
+	case !w.pinged && l.pingInterval > 0 && w.frames > 0 && w.still >= l.pingInterval:
+		w.pinged, w.still = true, 0
+		c.appendPing(false, keepAlivePing)
+		c.flushLocked()
+	}
+	return false
+}
+
+// lookIdleLocked ends connections without streams, and those whose end has begun.
+func (c *conn) lookIdleLocked(w *watch, tick time.Duration) (dead bool) {
+	if len(c.streams) > 0 || c.handlers > 0 {
+		w.idle = 0
+	} else if w.idle += tick; c.limits.idle > 0 && w.idle > c.limits.idle && c.goAway == goAwayNot {
+		c.goAway = goAwayWarned // nothing is open: the next step comes at once
+	}
+	switch c.goAway {
+	case goAwayWarned:
+		if w.since += tick; w.since > time.Second || w.idle > c.limits.idle && c.limits.idle > 0 {
+			c.decideLocked()
+			w.since = 0
+		}
+	case goAwayLast:
+		w.since += tick
+		return w.since > lingerTime+2*tick
+	}
+	return false
+}
+
+// lookStalledLocked ends streams whose handler waits for a window that does not open.
+func (c *conn) lookStalledLocked(tick time.Duration) {
+	if c.limits.write == 0 {
+		return
+	}
+	var stalled []*stream
+	for _, st := range c.blocked {
+		if st.waiting {
+			if st.stalled += tick; st.stalled > c.limits.write {
+				stalled = append(stalled, st)
+			}
+		}
+	}
+	for _, st := range stalled {
+		c.srv.counters.stalled.Add(1)
+		st.c.appendReset(st.id, http2.ErrCodeCancel)
+		c.over.add(st.id, true)
+		st.endLocked(errStalledWrite)
+	}
+	if stalled != nil {
+		c.flushLocked()
+	}
+}
