@@ -25,6 +25,12 @@ import (
 	"vigil/store"
 )
 
+// KubernetesVersion is the release whose API is served: "v1.37.2".
+const KubernetesVersion = apiserver.KubernetesVersion
+
+// PortRange is a range of ports, both ends included.
+type PortRange = serviceip.PortRange
+
 // APIServerConfig says how an API server is run. The names are those of kube-apiserver's flags.
 type APIServerConfig struct {
 	BindAddress string // --bind-address
@@ -49,8 +55,8 @@ type APIServerConfig struct {
 	MinRequestTimeout           time.Duration  // --min-request-timeout
 	ShutdownDelay               time.Duration  // --shutdown-delay-duration
 
-	ServiceRanges []netip.Prefix      // --service-cluster-ip-range; nil: 10.96.0.0/12
-	NodePorts     serviceip.PortRange // --service-node-port-range
+	ServiceRanges []netip.Prefix // --service-cluster-ip-range; nil: 10.96.0.0/12
+	NodePorts     PortRange      // --service-node-port-range
 
 	Version string // Vigil's own
 	Logger  *slog.Logger

@@ -22,8 +22,8 @@ import (
 
 // Ports on which components serve health and metrics, as upstream's.
 const (
-	controllerManagerPort = 10257
-	schedulerPort         = 10259
+	ControllerManagerPort = 10257
+	SchedulerPort         = 10259
 )
 
 // componentServer serves /healthz, /livez, /readyz and /metrics of a controller manager or scheduler over TLS. Health

@@ -22,9 +22,8 @@ type worker struct {
 
 	// Used by the worker's goroutine only.
 	began      time.Time
-	stopping   bool // containers have been asked to end
-	stopped    chan error
-	terminated bool // phase is Failed or Succeeded and the runtime has been cleaned up
+	stopped    chan error // receives how the stop under way went; nil: none is
+	terminated bool       // phase is Failed or Succeeded and the runtime has been cleaned up
 }
 
 func (k *Kubelet) add(ctx context.Context, pod *corev1.Pod, initial bool) {

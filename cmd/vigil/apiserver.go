@@ -10,7 +10,6 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"vigil/apiserver/serviceip"
 	"vigil/cluster"
 )
 
@@ -124,6 +123,6 @@ func (f *apiServerFlags) config() (cluster.APIServerConfig, error) {
 	if errLow != nil || errHigh != nil {
 		return c, fmt.Errorf("--service-node-port-range: %q is not of the form 30000-32767", f.nodePorts)
 	}
-	c.NodePorts = serviceip.PortRange{First: int32(low), Last: int32(high)}
+	c.NodePorts = cluster.PortRange{First: int32(low), Last: int32(high)}
 	return c, nil
 }

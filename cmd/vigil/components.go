@@ -30,7 +30,7 @@ func newControllerManager() *cobra.Command {
 		},
 	}
 	flags := command.Flags()
-	addComponent(flags, &config.ComponentConfig, 10257)
+	addComponent(flags, &config.ComponentConfig, cluster.ControllerManagerPort)
 	flags.DurationVar(&config.NodeMonitorGracePeriod, "node-monitor-grace-period", 0, "how long a node may be silent before it is not ready (default 40s)")
 	flags.StringVar(&config.RootCAFile, "root-ca-file", "", "CA that is published to every namespace, PEM")
 	logs.add(flags)
@@ -54,7 +54,7 @@ func newScheduler() *cobra.Command {
 			return cluster.RunScheduler(command.Context(), config)
 		},
 	}
-	addComponent(command.Flags(), &config, 10259)
+	addComponent(command.Flags(), &config, cluster.SchedulerPort)
 	logs.add(command.Flags())
 	return command
 }

@@ -13,7 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"vigil/apiserver"
+	"vigil/cluster"
 )
 
 // version is this program's own, set by the linker.
@@ -51,7 +51,7 @@ func newRoot() *cobra.Command {
 	root := &cobra.Command{
 		Use:           "vigil",
 		Short:         "A Kubernetes control plane and node in one binary",
-		Version:       version + " (Kubernetes " + apiserver.KubernetesVersion + ")",
+		Version:       version + " (Kubernetes " + cluster.KubernetesVersion + ")",
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
