@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"vigil/apiserver"
 	"vigil/apiserver/apiservertest"
 	"vigil/apiserver/authz"
@@ -255,6 +257,14 @@ func TestScale(t *testing.T) {
 	}
 	if r := c.get(scale, "Accept: application/vnd.kubernetes.protobuf"); r.code != 200 || !strings.HasPrefix(string(r.body), "k8s\x00") {
 		t.Errorf("protobuf: got %d %.30q", r.code, r.body)
+	}
+	var table metav1.Table
+	c.get(scale, "Accept: application/json;as=Table;g=meta.k8s.io;v=v1").into(&table)
+	if len(table.ColumnDefinitions) != 4 || len(table.Rows) != 1 || table.Rows[0].Cells[0] != "d" || table.Rows[0].Cells[1] != float64(5) {
+		t.Errorf("table: %+v", table)
+	}
+	if body := string(c.get(scale, "Accept: application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1").body); !strings.HasPrefix(body, `{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","metadata":{"name":"d"`) {
+		t.Errorf("metadata: %s", body)
 	}
 	if r := c.get("/apis/apps/v1/namespaces/a/deployments/d/status"); r.code != 200 || !strings.HasPrefix(string(r.body), `{"kind":"Deployment"`) {
 		t.Errorf("status: got %d %s", r.code, r.body)

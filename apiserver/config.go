@@ -58,6 +58,8 @@ type Config struct {
 	MinRequestTimeout time.Duration
 	// BookmarkEvery is the time between two bookmarks of a watch. Default 1 minute.
 	BookmarkEvery time.Duration
+	// WatchCompression lets watches be compressed for clients that accept it, at about a MiB of memory for each.
+	WatchCompression bool
 	// ShutdownDelay is how long the server goes on serving after it has said at /readyz that it stops, so that load
 	// balancers notice. Default 0.
 	ShutdownDelay time.Duration

@@ -94,6 +94,7 @@ func New(config Config) (*Server, error) {
 	s.reader = read.New(read.Config{
 		MinRequestTimeout: config.MinRequestTimeout,
 		BookmarkEvery:     config.BookmarkEvery,
+		Compress:          config.WatchCompression,
 		Draining:          s.draining,
 	})
 	s.writer = write.New(write.Config{

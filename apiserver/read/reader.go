@@ -31,6 +31,8 @@ type Config struct {
 	MinRequestTimeout time.Duration
 	// BookmarkEvery is the time between two bookmarks of a watch. Default 1 minute.
 	BookmarkEvery time.Duration
+	// Compress lets watches be compressed for clients that accept it. That costs about a MiB for each watch.
+	Compress bool
 	// Draining is closed when the server is about to stop: watches end then.
 	Draining <-chan struct{}
 }
@@ -39,12 +41,13 @@ type Config struct {
 type Reader struct {
 	minTimeout    time.Duration
 	bookmarkEvery time.Duration
+	compress      bool
 	draining      <-chan struct{}
 }
 
 // New returns a reader.
 func New(c Config) *Reader {
-	r := &Reader{minTimeout: c.MinRequestTimeout, bookmarkEvery: c.BookmarkEvery, draining: c.Draining}
+	r := &Reader{minTimeout: c.MinRequestTimeout, bookmarkEvery: c.BookmarkEvery, compress: c.Compress, draining: c.Draining}
 	if r.minTimeout == 0 {
 		r.minTimeout = 30 * time.Minute
 	}

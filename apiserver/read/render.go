@@ -9,6 +9,8 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/yaml"
 
@@ -86,7 +88,7 @@ func printer(r *http.Request, form negotiate.Result, k *kinds.Kind) (*table.Prin
 
 // WriteList answers with a list in the negotiated form. Except as YAML and indented it streams: memory does not grow with
 // the list.
-func WriteList(w http.ResponseWriter, r *http.Request, code int, form negotiate.Result, k *kinds.Kind, items []*object.Version, meta object.ListMeta) error {
+func WriteList(w http.ResponseWriter, r *http.Request, code int, form negotiate.Result, k *kinds.Kind, items []*object.Version, listMeta object.ListMeta) error {
 	if form.View == negotiate.Metadata {
 		return respond.NotAcceptable(fmt.Sprintf("you requested PartialObjectMetadata, but the requested object is a list (*%s.%sList)", k.GVK.Version, k.GVK.Kind))
 	}
@@ -96,9 +98,9 @@ func WriteList(w http.ResponseWriter, r *http.Request, code int, form negotiate.
 		if err != nil {
 			return err
 		}
-		body = &tableBody{printer: p, meta: meta}
+		body = &tableBody{printer: p, meta: listMeta}
 	} else {
-		l := &object.ListWriter{Type: k.Type, MetadataOnly: form.View == negotiate.MetadataList, Meta: meta}
+		l := &object.ListWriter{Type: k.Type, MetadataOnly: form.View == negotiate.MetadataList, Meta: listMeta}
 		if form.Format == negotiate.Protobuf {
 			l.Encoding = object.Protobuf
 		}
@@ -150,8 +152,18 @@ func writeReformatted(w http.ResponseWriter, r *http.Request, code int, form neg
 	return respond.Bytes(w, r, code, form.ContentType(), indented.Bytes())
 }
 
-// WriteView answers with an object that is not stored as such: a Scale, a Status, the outcome of a dry run. It has
-// no table; clients that ask for one get the object, which they print themselves.
+// WriteView answers with an object that is not stored as such: a Scale, a Status, the outcome of a dry run.
 func WriteView(w http.ResponseWriter, r *http.Request, code int, form negotiate.Result, obj runtime.Object) error {
-	return respond.Object(w, r, code, form, obj)
+	m, ok := obj.(metav1.Object)
+	switch {
+	case !ok || form.View == negotiate.AsIs: // a Status has one form only
+		return respond.Object(w, r, code, form, obj)
+	case form.View == negotiate.MetadataList:
+		return respond.NotAcceptable(fmt.Sprintf("you requested PartialObjectMetadataList, but the requested object is not a list (%T)", obj))
+	case form.View == negotiate.Metadata:
+		partial := meta.AsPartialObjectMetadata(m)
+		partial.SetGroupVersionKind(metav1.SchemeGroupVersion.WithKind("PartialObjectMetadata"))
+		return respond.Object(w, r, code, form, partial)
+	}
+	return respond.Object(w, r, code, form, table.OfView(m, form.Beta, time.Now()))
 }

@@ -58,8 +58,8 @@ type Body struct {
 
 	coding string // "", or the coding that is used once the body proves large
 	held   []byte
-	packer io.WriteCloser // set once compressing
-	sent   bool           // the header has been written
+	packer Packer // set once compressing
+	sent   bool   // the header has been written
 
 	allowed int // bytes that may still be written before the deadline is moved
 }
@@ -94,7 +94,7 @@ func (b *Body) Write(p []byte) (int, error) {
 	h.Set("Content-Encoding", b.coding)
 	h.Add("Vary", "Accept-Encoding")
 	b.start()
-	b.packer = newPacker(b.w, b.coding)
+	b.packer = NewPacker(b.w, b.coding)
 	if _, err := b.packer.Write(b.held); err != nil {
 		return 0, err
 	}
@@ -120,7 +120,7 @@ func (b *Body) Close() error {
 	defer b.deadline(time.Time{}) // the connection may serve further requests
 	if b.packer != nil {
 		err := b.packer.Close()
-		releasePacker(b.packer)
+		ReleasePacker(b.packer)
 		b.packer = nil
 		return err
 	}
@@ -138,7 +138,14 @@ var (
 	zlibs = sync.Pool{New: func() any { z, _ := zlib.NewWriterLevel(nil, zlib.BestSpeed); return z }}
 )
 
-func newPacker(w io.Writer, coding string) io.WriteCloser {
+// Packer compresses what is written to it; Flush sends what it has.
+type Packer interface {
+	io.WriteCloser
+	Flush() error
+}
+
+// NewPacker returns a packer for a coding that AcceptsEncoding named. It is given back with ReleasePacker.
+func NewPacker(w io.Writer, coding string) Packer {
 	if coding == "deflate" {
 		z := zlibs.Get().(*zlib.Writer)
 		z.Reset(w)
@@ -149,7 +156,8 @@ func newPacker(w io.Writer, coding string) io.WriteCloser {
 	return z
 }
 
-func releasePacker(p io.WriteCloser) {
+// ReleasePacker gives a closed packer back.
+func ReleasePacker(p Packer) {
 	switch z := p.(type) {
 	case *gzip.Writer:
 		gzips.Put(z)

@@ -1,0 +1,95 @@
+package apiserver_test
+
+import (
+	"bufio"
+	"compress/gzip"
+	"crypto/tls"
+	"fmt"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+
+	"vigil/apiserver"
+)
+
+// TestWatch_Stalled has a client that stops reading: it must not hold up others, is counted, and is cut off.
+func TestWatch_Stalled(t *testing.T) {
+	s, c, k := start(t, smallWindow)
+	namespace(t, k, "a")
+	rv := configMap(t, k, "a", "c1")
+
+	config, err := rest.TLSConfigFor(s.Admin())
+	if err != nil {
+		t.Fatal(err)
+	}
+	config.NextProtos = []string{"http/1.1"}
+	raw, err := net.Dial("tcp", strings.TrimPrefix(s.URL, "https://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Little fits between server and client, so that the server soon waits for the client.
+	if err := raw.(*net.TCPConn).SetReadBuffer(4 << 10); err != nil {
+		t.Fatal(err)
+	}
+	config.ServerName = "127.0.0.1"
+	stalled := tls.Client(raw, config)
+	defer stalled.Close()
+	if _, err := fmt.Fprintf(stalled, "GET /api/v1/configmaps?watch=true&resourceVersion=%s HTTP/1.1\r\nHost: x\r\n\r\n", rv); err != nil {
+		t.Fatal(err)
+	}
+	healthy := c.watch("/api/v1/configmaps?watch=true&resourceVersion=" + rv)
+
+	big := strings.Repeat("x", 500<<10)
+	var last string
+	for i := range 40 {
+		cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "c1"}, Data: map[string]string{"data": fmt.Sprint(i, big)}}
+		updated, err := k.CoreV1().ConfigMaps("a").Update(t.Context(), cm, metav1.UpdateOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		last = updated.ResourceVersion
+		healthy.expect("MODIFIED c1")
+	}
+	const running = `apiserver_longrunning_requests{component="apiserver",group="",resource="configmaps",scope="cluster",subresource="",verb="WATCH",version="v1"} 1`
+	const counted = `apiserver_terminated_watchers_total{group="",resource="configmaps"} 1`
+	for deadline := time.Now().Add(timeout); ; {
+		body := string(c.get("/metrics").body)
+		if strings.Contains(body, running) && strings.Contains(body, counted) {
+			break // only the healthy one is left
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("the stalled watch is not cut off:\n%s", body)
+		}
+		select {
+		case <-time.After(100 * time.Millisecond):
+		case <-t.Context().Done():
+		}
+	}
+	if now := relabel(t, k, "a", "c1", "after=1"); healthy.expect("MODIFIED c1").Object.Metadata.ResourceVersion != now || now == last {
+		t.Error("the healthy watch lost an event")
+	}
+}
+
+func TestWatch_Compression(t *testing.T) {
+	_, c, k := start(t, func(c *apiserver.Config) { c.WatchCompression = true })
+	namespace(t, k, "a")
+	configMap(t, k, "a", "c1")
+	w := c.watch("/api/v1/configmaps?watch=true&allowWatchBookmarks=true&timeoutSeconds=1", "Accept-Encoding: gzip")
+	if got := w.resp.Header.Get("Content-Encoding"); got != "gzip" {
+		t.Fatalf("Content-Encoding %q", got)
+	}
+	z, err := gzip.NewReader(w.resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.lines = bufio.NewReader(z)
+	w.expect("ADDED c1", "BOOKMARK end")
+	configMap(t, k, "a", "c2")
+	w.expect("ADDED c2")
+	w.expectEnd()
+}
