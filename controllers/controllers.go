@@ -24,6 +24,7 @@ import (
 	"vigil/controllers/endpoints"
 	"vigil/controllers/garbagecollector"
 	"vigil/controllers/namespace"
+	"vigil/controllers/nodelifecycle"
 	"vigil/controllers/replicaset"
 	"vigil/controllers/serviceaccount"
 	"vigil/informer"
@@ -89,6 +90,10 @@ func New(config Config) (*Controllers, error) {
 	add("garbage collector", garbagecollector.New(garbagecollector.Config{
 		Server: server, Discovery: config.Client.Discovery(), Metadata: metadataClient, Informers: config.Informers,
 		Recorder: recorder("garbage-collector-controller"), Logger: logger("garbagecollector"), Metrics: metrics,
+	}).Run)
+	add("node lifecycle", nodelifecycle.New(nodelifecycle.Config{
+		Client: config.Client, Informers: config.Informers, Recorder: recorder("node-controller"), Logger: logger("nodelifecycle"), Metrics: metrics,
+		NodeMonitorGracePeriod: config.NodeMonitorGracePeriod,
 	}).Run)
 	add("service account", serviceaccount.New(serviceaccount.Config{
 		Client: config.Client, Informers: config.Informers, RootCA: config.RootCA, Logger: logger("serviceaccount"), Metrics: metrics,
