@@ -56,6 +56,7 @@ type conn struct {
 	peerWindow int32 // SETTINGS_INITIAL_WINDOW_SIZE of the client
 	peerFrame  int   // SETTINGS_MAX_FRAME_SIZE of the client
 	recv       int32 // what we let the client send
+	streamRecv int32 // and on a new stream: the default, until the client has acknowledged our SETTINGS
 	consumed   int32 // read by handlers, not yet given back to recv
 
 	buf         []byte // frames not yet written; pooled, nil when there are none
@@ -98,6 +99,7 @@ func (s *Server) newConn(ctx context.Context, nc net.Conn, state *tls.Connection
 		peerWindow:  initialWindow,
 		peerFrame:   maxReadFrame,
 		recv:        l.connWindow,
+		streamRecv:  initialWindow,
 		tableUpdate: true,
 		settings:    1,
 		guard:       newGuard(l),
@@ -254,6 +256,10 @@ func (c *conn) setting(f *http2.SettingsFrame) error {
 		if c.settings--; c.settings < 0 {
 			return protocolError("SETTINGS acknowledged that were not sent")
 		}
+		for _, st := range c.streams {
+			st.recv += c.limits.streamWindow - c.streamRecv
+		}
+		c.streamRecv = c.limits.streamWindow
 		return nil
 	}
 	if err := c.guard.control(); err != nil {

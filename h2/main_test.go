@@ -127,7 +127,7 @@ func clientTLS(protos ...string) *tls.Config {
 
 // client returns net/http's client for HTTP/2, with a connection of its own.
 func client(t testing.TB) *http.Client {
-	tr := &http.Transport{TLSClientConfig: clientTLS(), ForceAttemptHTTP2: true}
+	tr := &http.Transport{TLSClientConfig: clientTLS(), ForceAttemptHTTP2: true, ExpectContinueTimeout: 10 * time.Second}
 	t.Cleanup(tr.CloseIdleConnections)
 	return &http.Client{Transport: tr, Timeout: 60 * time.Second}
 }

@@ -259,7 +259,7 @@ func (w *responseWriter) complete(more []byte, end bool) {
 		}
 		w.enc.field("content-type", http.DetectContentType(sample))
 	}
-	if end && !w.declared && bodyAllowed(w.status) && !w.head && len(w.trailers) == 0 {
+	if end && !w.declared && bodyAllowed(w.status) && !w.head {
 		w.enc.field("content-length", strconv.Itoa(length))
 	}
 	if !w.dated {

@@ -53,7 +53,7 @@ type afterFunc struct{ call func() }
 
 // openLocked adds a stream that the client has begun.
 func (c *conn) openLocked(id uint32) *stream {
-	st := &stream{c: c, id: id, window: c.peerWindow, recv: c.limits.streamWindow}
+	st := &stream{c: c, id: id, window: c.peerWindow, recv: c.streamRecv}
 	st.cond.L = &c.mu
 	c.streams[id] = st
 	c.srv.counters.streams.Add(1)
