@@ -173,6 +173,7 @@ func TestPanic(t *testing.T) {
 }
 
 func TestDeadline(t *testing.T) {
+	t.Parallel()
 	_, c, k := start(t)
 	namespace(t, k, "a")
 	// A version ahead of the server takes 3 s to be refused; the client's own limit is shorter.

@@ -25,6 +25,7 @@ func plain(s string) string { return base64.RawURLEncoding.EncodeToString([]byte
 
 // TestList_Options goes through the rows of list-watch.md section 4.
 func TestList_Options(t *testing.T) {
+	t.Parallel()
 	_, c, k := start(t)
 	namespace(t, k, "a")
 	namespace(t, k, "b")
@@ -147,6 +148,7 @@ func outgrow(t *testing.T, k *kubernetes.Clientset, namespace, name string) (rv 
 
 // TestList_Errors goes through the tables of list-watch.md sections 2, 4 and 5.
 func TestList_Errors(t *testing.T) {
+	t.Parallel()
 	_, c, k := start(t, smallWindow)
 	namespace(t, k, "a")
 	configMap(t, k, "a", "c1")
@@ -235,6 +237,7 @@ func TestList_Errors(t *testing.T) {
 }
 
 func TestGet(t *testing.T) {
+	t.Parallel()
 	_, c, k := start(t)
 	namespace(t, k, "a")
 	rv := configMap(t, k, "a", "c1")
@@ -284,6 +287,7 @@ func TestGet(t *testing.T) {
 
 // TestRoutes looks at paths and methods that nothing serves.
 func TestRoutes(t *testing.T) {
+	t.Parallel()
 	_, c, k := start(t)
 	namespace(t, k, "a")
 	configMap(t, k, "a", "c1")

@@ -261,8 +261,8 @@ func readBody(r *http.Request, buf *[]byte) error {
 		return tooLarge
 	}
 	if n := int(r.ContentLength); n > 0 {
-		// One more byte than expected, so that the end is seen without growing.
-		*buf = slices.Grow(*buf, max(n+bytes.MinRead, 0))
+		// Room for the end, too, so that it is seen without growing; but not much on the word of the client alone.
+		*buf = slices.Grow(*buf, min(n+bytes.MinRead, 256<<10))
 	}
 	b := bytes.NewBuffer(*buf)
 	n, err := b.ReadFrom(io.LimitReader(r.Body, maxBody+1))

@@ -13,6 +13,7 @@ import (
 
 // TestShutdown stops a server with watches and a slow request under way.
 func TestShutdown(t *testing.T) {
+	t.Parallel()
 	b := &blocking{user: "slow", entered: make(chan struct{}), release: make(chan struct{})}
 	s := apiservertest.Start(t, func(c *apiserver.Config) { c.Authorizer, c.ShutdownDelay = b, 300*time.Millisecond })
 	h2 := newClient(t, s.Admin())
@@ -82,6 +83,7 @@ func TestShutdown(t *testing.T) {
 
 // TestShutdown_Bound stops a server with a request that does not end.
 func TestShutdown_Bound(t *testing.T) {
+	t.Parallel()
 	b := &blocking{user: "slow", entered: make(chan struct{}), release: make(chan struct{})}
 	s := apiservertest.Start(t, func(c *apiserver.Config) { c.Authorizer, c.ShutdownTimeout = b, 100*time.Millisecond })
 	slow := newClient(t, s.Client("slow"))

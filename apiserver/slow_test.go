@@ -19,6 +19,7 @@ import (
 
 // TestWatch_Stalled has a client that stops reading: it must not hold up others, is counted, and is cut off.
 func TestWatch_Stalled(t *testing.T) {
+	t.Parallel()
 	s, c, k := start(t, smallWindow)
 	namespace(t, k, "a")
 	rv := configMap(t, k, "a", "c1")
@@ -76,6 +77,7 @@ func TestWatch_Stalled(t *testing.T) {
 }
 
 func TestWatch_Compression(t *testing.T) {
+	t.Parallel()
 	_, c, k := start(t, func(c *apiserver.Config) { c.WatchCompression = true })
 	namespace(t, k, "a")
 	configMap(t, k, "a", "c1")

@@ -21,6 +21,7 @@ import (
 
 // TestWatch_Start goes through the start states of list-watch.md section 6.
 func TestWatch_Start(t *testing.T) {
+	t.Parallel()
 	_, c, k := start(t)
 	namespace(t, k, "a")
 	first := configMap(t, k, "a", "c1")
@@ -69,6 +70,7 @@ func TestWatch_Start(t *testing.T) {
 }
 
 func TestWatch_Events(t *testing.T) {
+	t.Parallel()
 	_, c, k := start(t)
 	namespace(t, k, "a")
 	rv := configMap(t, k, "a", "c0")
@@ -101,6 +103,7 @@ func TestWatch_Events(t *testing.T) {
 
 // TestWatch_Errors goes through what a watch answers with: an error of its own before it starts, an ERROR event after.
 func TestWatch_Errors(t *testing.T) {
+	t.Parallel()
 	_, c, k := start(t, smallWindow)
 	namespace(t, k, "a")
 	old := configMap(t, k, "a", "c1")
@@ -160,6 +163,7 @@ func TestWatch_Errors(t *testing.T) {
 }
 
 func TestWatch_Timeout(t *testing.T) {
+	t.Parallel()
 	_, c, k := start(t)
 	namespace(t, k, "a")
 	configMap(t, k, "a", "c1")
@@ -180,6 +184,7 @@ func TestWatch_Timeout(t *testing.T) {
 }
 
 func TestWatch_Bookmarks(t *testing.T) {
+	t.Parallel()
 	_, c, k := start(t, func(c *apiserver.Config) { c.BookmarkEvery = 50 * time.Millisecond })
 	namespace(t, k, "a")
 	namespace(t, k, "b")
@@ -198,6 +203,7 @@ func TestWatch_Bookmarks(t *testing.T) {
 
 // TestWatch_Forms watches in every encoding, over HTTP/1.1, HTTP/2 and WebSocket.
 func TestWatch_Forms(t *testing.T) {
+	t.Parallel()
 	s, c, k := start(t)
 	namespace(t, k, "a")
 	rv := configMap(t, k, "a", "c1", "app=x")
