@@ -1,9 +1,11 @@
 package informer
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	_ "embed"
+	"encoding/binary"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -169,7 +171,7 @@ type follower struct {
 	keep any
 }
 
-func startVigil(tb testing.TB, src *source, adjust func(*Resource)) follower {
+func startVigil(tb testing.TB, src *source, handlers int, adjust func(*Resource)) follower {
 	f, err := NewFactory(&rest.Config{Host: "http://source", Transport: src}, Config{})
 	if err != nil {
 		tb.Fatal(err)
@@ -180,18 +182,27 @@ func startVigil(tb testing.TB, src *source, adjust func(*Resource)) follower {
 	}
 	i := f.Informer(res)
 	q := &names{set: map[types.NamespacedName]struct{}{}}
-	reg := i.AddHandler(Keys(q.add))
+	regs := make([]*Registration, handlers)
+	for n := range regs {
+		regs[n] = i.AddHandler(Keys(q.add))
+	}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() { defer close(done); _ = f.Run(ctx) }()
 	return follower{
-		told: func() int { return int(q.n.Load()) + int(reg.Merged()) },
+		told: func() int {
+			n := int(q.n.Load())
+			for _, r := range regs {
+				n += int(r.Merged())
+			}
+			return n
+		},
 		stop: func() { cancel(); <-done },
 		keep: f,
 	}
 }
 
-func startClientGo(tb testing.TB, src *source) follower {
+func startClientGo(tb testing.TB, src *source, handlers int) follower {
 	cs, err := kubernetes.NewForConfigAndClient(&rest.Config{
 		Host:          "http://source",
 		ContentConfig: rest.ContentConfig{AcceptContentTypes: mediaProto + "," + mediaJSON, ContentType: mediaProto},
@@ -206,8 +217,10 @@ func startClientGo(tb testing.TB, src *source) follower {
 		p := obj.(*corev1.Pod)
 		q.add(types.NamespacedName{Namespace: p.Namespace, Name: p.Name})
 	}
-	if _, err := inf.AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: add, UpdateFunc: func(_, obj any) { add(obj) }}); err != nil {
-		tb.Fatal(err)
+	for range handlers {
+		if _, err := inf.AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: add, UpdateFunc: func(_, obj any) { add(obj) }}); err != nil {
+			tb.Fatal(err)
+		}
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	f.StartWithContext(ctx)
@@ -244,13 +257,44 @@ func heap() float64 {
 
 var implementations = []struct {
 	name  string
-	start func(testing.TB, *source) follower
+	start func(tb testing.TB, s *source, handlers int) follower
 }{
-	{"vigil", func(tb testing.TB, s *source) follower { return startVigil(tb, s, nil) }},
-	{"vigil-without-managedFields", func(tb testing.TB, s *source) follower {
-		return startVigil(tb, s, func(r *Resource) { r.DropManagedFields = true })
+	{"vigil", func(tb testing.TB, s *source, handlers int) follower { return startVigil(tb, s, handlers, nil) }},
+	{"vigil-without-managedFields", func(tb testing.TB, s *source, handlers int) follower {
+		return startVigil(tb, s, handlers, func(r *Resource) { r.DropManagedFields = true })
 	}},
 	{"client-go", startClientGo},
+	{"source-alone", func(tb testing.TB, s *source, handlers int) follower { return startNothing(tb, s, handlers) }},
+}
+
+// startNothing reads the stream and counts its frames: what the source costs in itself.
+func startNothing(tb testing.TB, src *source, handlers int) follower {
+	ctx, cancel := context.WithCancel(context.Background())
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://source/?sendInitialEvents=true", nil)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	resp, err := src.RoundTrip(req)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	var n atomic.Int64
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		r := bufio.NewReaderSize(resp.Body, 32<<10)
+		var size [4]byte
+		for {
+			if _, err := io.ReadFull(r, size[:]); err != nil {
+				return
+			}
+			if _, err := r.Discard(int(binary.BigEndian.Uint32(size[:]))); err != nil {
+				return
+			}
+			n.Add(1)
+		}
+	}()
+	return follower{told: func() int { return handlers * int(n.Load()) }, stop: func() { cancel(); <-done }}
 }
 
 // BenchmarkSync takes in a streaming list of 50,000 pods.
@@ -269,7 +313,7 @@ func BenchmarkSync(b *testing.B) {
 				before := heap()
 				start := cpuTime()
 				b.StartTimer()
-				f := im.start(b, &source{pods: pods, want: make(chan int)})
+				f := im.start(b, &source{pods: pods, want: make(chan int)}, 1)
 				f.waitFor(b, n)
 				b.StopTimer()
 				cpu += cpuTime() - start
@@ -285,24 +329,25 @@ func BenchmarkSync(b *testing.B) {
 	}
 }
 
-// BenchmarkEvents takes in updates of some of 50,000 pods, one after another.
+// BenchmarkEvents takes in updates of some of the pods, one after another, for different numbers of pods and handlers.
 func BenchmarkEvents(b *testing.B) {
-	const n = 50_000
-	pods := makeWirePods(n, 10_000)
-	for _, im := range implementations {
-		b.Run(im.name, func(b *testing.B) {
-			src := &source{pods: pods, want: make(chan int)}
-			f := im.start(b, src)
-			defer f.stop()
-			f.waitFor(b, n)
-			runtime.GC()
-			b.ReportAllocs()
-			b.SetBytes(int64(len(pods.updates[0])))
-			start := cpuTime()
-			b.ResetTimer()
-			src.want <- b.N
-			f.waitFor(b, n+b.N)
-			b.ReportMetric(float64((cpuTime()-start).Nanoseconds())/1e3/float64(b.N), "cpu-us/event")
-		})
+	for _, size := range []struct{ pods, handlers int }{{5_000, 1}, {50_000, 1}, {50_000, 10}} {
+		pods := makeWirePods(size.pods, min(size.pods, 10_000))
+		for _, im := range implementations {
+			b.Run(fmt.Sprintf("pods=%d/handlers=%d/%s", size.pods, size.handlers, im.name), func(b *testing.B) {
+				src := &source{pods: pods, want: make(chan int)}
+				f := im.start(b, src, size.handlers)
+				defer f.stop()
+				f.waitFor(b, size.pods*size.handlers)
+				runtime.GC()
+				b.ReportAllocs()
+				b.SetBytes(int64(len(pods.updates[0])))
+				start := cpuTime()
+				b.ResetTimer()
+				src.want <- b.N
+				f.waitFor(b, (size.pods+b.N)*size.handlers)
+				b.ReportMetric(float64((cpuTime()-start).Nanoseconds())/1e3/float64(b.N), "cpu-us/event")
+			})
+		}
 	}
 }

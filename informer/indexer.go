@@ -19,7 +19,7 @@ type Indexer struct {
 	mu      sync.RWMutex
 	objects map[string]*Object
 	indexes map[string]*index
-	version string   // resource version up to which the contents are complete
+	version string   // resource version up to which the contents are complete; may be a part of the newest object
 	scratch []string // for index values
 	size    int64    // bytes of all objects
 }
@@ -72,7 +72,7 @@ func (x *Indexer) SizeBytes() int64 {
 func (x *Indexer) ResourceVersion() string {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
-	return x.version
+	return strings.Clone(x.version)
 }
 
 // List returns the objects of a namespace ("": all), in no order.
@@ -153,7 +153,7 @@ func (x *Indexer) complete(version string) {
 func (x *Indexer) put(old, o *Object) {
 	x.mu.Lock()
 	x.putLocked(old, o)
-	x.version = o.ResourceVersion()
+	x.version = o.version()
 	x.mu.Unlock()
 }
 
@@ -194,7 +194,7 @@ func (x *Indexer) replace(objects map[string]*Object, version string) []change {
 		}
 	}
 	for key, o := range objects {
-		if old := x.objects[key]; old == nil || old.ResourceVersion() != o.ResourceVersion() {
+		if old := x.objects[key]; old == nil || old.version() != o.version() {
 			changes = append(changes, change{old, o})
 		}
 	}

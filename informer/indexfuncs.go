@@ -32,7 +32,7 @@ func ByOwnerUID(dst []string, o *Object) []string {
 }
 
 // ByUID indexes objects by their own uid.
-func ByUID(dst []string, o *Object) []string { return append(dst, string(o.UID())) }
+func ByUID(dst []string, o *Object) []string { return append(dst, o.uid()) }
 
 // ByLabel indexes objects that have a label by its value.
 func ByLabel(label string) IndexFunc {

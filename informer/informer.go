@@ -144,7 +144,7 @@ func (i *Informer) replace(objects map[string]*Object, version string) {
 				r.queue.added(c.now, first)
 			case c.now == nil:
 				r.queue.deleted(c.old, c.old, true)
-			case c.old.UID() != c.now.UID(): // another object of the same name
+			case c.old.uid() != c.now.uid(): // another object of the same name
 				r.queue.deleted(c.old, c.old, true)
 				r.queue.added(c.now, false)
 			default:
@@ -171,7 +171,7 @@ func (i *Informer) apply(ev *wire.Event, e wire.Encoding) error {
 	}
 	if o == nil {
 		if o = old; ev.Type != wire.Deleted {
-			i.indexer.complete(old.ResourceVersion()) // known already
+			i.indexer.complete(old.version()) // known already
 			return nil
 		}
 	}
@@ -180,10 +180,10 @@ func (i *Informer) apply(ev *wire.Event, e wire.Encoding) error {
 	switch {
 	case ev.Type == wire.Deleted:
 		if old == nil {
-			i.indexer.complete(o.ResourceVersion()) // it was never here: the handlers know nothing of it
+			i.indexer.complete(o.version()) // it was never here: the handlers know nothing of it
 			break
 		}
-		i.indexer.remove(old, o.ResourceVersion())
+		i.indexer.remove(old, o.version())
 		for r := range i.handlers {
 			r.queue.deleted(old, o, false)
 		}
@@ -215,7 +215,7 @@ func (i *Informer) make(b []byte, m *wire.Meta, e wire.Encoding) (old, o *Object
 	i.scratch = append(i.scratch, m.Name.Of(b)...)
 	var key string
 	if old = i.indexer.find(i.scratch); old != nil {
-		if key = old.key; old.ResourceVersion() == string(m.ResourceVersion.Of(b)) {
+		if key = old.key; old.version() == string(m.ResourceVersion.Of(b)) {
 			return old, nil, nil
 		}
 	} else {

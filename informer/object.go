@@ -16,8 +16,8 @@ import (
 )
 
 // Object is one version of one object as it came from the server: its bytes, and where in them stands what one needs
-// most. It never changes and may be kept and shared by anybody; keeping one keeps its bytes. Everything but Decode costs
-// little, and strings that come out of it are parts of its bytes: clone those that are to outlive it.
+// most. It never changes and may be kept and shared by anybody; keeping one keeps its bytes, keeping strings that came out of it
+// does not. Everything but Decode costs little.
 type Object struct {
 	typ  *object.Type
 	key  string // "namespace/name", or "name"; shared by all versions of the object
@@ -70,18 +70,20 @@ func (o *Object) Name() string {
 	return o.key[int(o.namespaceLen)+1:]
 }
 
-// NamespacedName returns the object's name as work queues have it. Its strings belong to the key, not to the bytes.
+// NamespacedName returns the object's name as work queues have it.
 func (o *Object) NamespacedName() types.NamespacedName {
 	return types.NamespacedName{Namespace: o.Namespace(), Name: o.Name()}
 }
 
 // ResourceVersion returns the object's resource version.
-func (o *Object) ResourceVersion() string {
-	return o.data[o.rvStart : o.rvStart+uint32(o.rvLen)]
-}
+func (o *Object) ResourceVersion() string { return strings.Clone(o.version()) }
 
 // UID returns the object's uid.
-func (o *Object) UID() types.UID { return types.UID(o.data[o.uidStart : o.uidStart+uint32(o.uidLen)]) }
+func (o *Object) UID() types.UID { return types.UID(strings.Clone(o.uid())) }
+
+// version and uid are parts of the bytes, for comparing.
+func (o *Object) version() string { return o.data[o.rvStart : o.rvStart+uint32(o.rvLen)] }
+func (o *Object) uid() string     { return o.data[o.uidStart : o.uidStart+uint32(o.uidLen)] }
 
 // SizeBytes is the size of the encoded object.
 func (o *Object) SizeBytes() int { return len(o.data) }

@@ -31,7 +31,8 @@ type Resource struct {
 	MetadataOnly bool
 
 	// DropManagedFields leaves out metadata.managedFields, often half of an object. An update of an object without them
-	// leaves the server's as they are, so nearly every controller can do without.
+	// leaves the server's as they are, so nearly every controller can do without. Those that do and those that do not
+	// cannot share an informer.
 	DropManagedFields bool
 }
 
@@ -66,15 +67,16 @@ func (r Resource) GroupResource() schema.GroupResource {
 // String names the resource in logs: "pods", "deployments.apps".
 func (r Resource) String() string { return r.GroupResource().String() }
 
-// identity is what two requests for an informer must have in common to share it. The Go type of the objects is no part
-// of it: who asks first decides how they are decoded.
+// identity is what two requests for an informer must have in common to share it. Whether the objects are decoded to Go
+// types is a part of it, to which is not: a kind has one.
 type identity struct {
 	group, version, plural, namespace, labels, fields string
-	metadataOnly, dropManagedFields                   bool
+	typed, metadataOnly, dropManagedFields            bool
 }
 
 func (r Resource) identity() identity {
-	return identity{r.Group, r.Version, r.Plural, r.Namespace, r.LabelSelector, r.FieldSelector, r.MetadataOnly, r.DropManagedFields}
+	typed := r.Type != nil && r.Type.New != nil
+	return identity{r.Group, r.Version, r.Plural, r.Namespace, r.LabelSelector, r.FieldSelector, typed, r.MetadataOnly, r.DropManagedFields}
 }
 
 // path is the place of the collection on the server, without a slash at the end.
