@@ -31,6 +31,20 @@ func (v *Version) jsonLabel(key string) (string, bool) {
 	}
 }
 
+func (v *Version) eachJSONLabel(fn func(key, value string)) {
+	for i := int(v.labels) + 1; ; {
+		m, ok := jsonscan.Next(v.wire, i)
+		if !ok {
+			return
+		}
+		key, _ := stringAt(v.wire, m.KeyStart)
+		if value, ok := stringAt(v.wire, m.Start); ok {
+			fn(key, value)
+		}
+		i = m.End
+	}
+}
+
 // jsonField returns the leaf that the field's label names: the members along the dots. Strings are unquoted, other
 // scalars stay as written; everything else reads as the default.
 func (v *Version) jsonField(f *Field) string {

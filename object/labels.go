@@ -33,6 +33,28 @@ func (l *labelView) Lookup(key string) (string, bool) {
 	return lookupEntry(l.wire[:l.metaEnd], int(l.labels), metaLabels, key)
 }
 
+// EachLabel calls fn with every label, in the order of the bytes. Nothing is allocated for protobuf; the strings are parts
+// of the object's bytes.
+func (v *Version) EachLabel(fn func(key, value string)) {
+	switch {
+	case v.labels == 0:
+	case v.msg == 0:
+		v.eachJSONLabel(fn)
+	default:
+		b := v.wire[:v.metaEnd]
+		for i := int(v.labels); i < len(b); {
+			f, ok := wire.Next(b, i)
+			if !ok || f.Num != metaLabels {
+				break
+			}
+			if key, value, ok := splitEntry(b[f.Start:f.End]); ok {
+				fn(view(key), view(value))
+			}
+			i = f.End
+		}
+	}
+}
+
 // lookupEntry searches the map<string,string> field num, whose first entry's tag is at b[i], for key. The entries must
 // have passed splitEntry.
 func lookupEntry(b []byte, i int, num int32, key string) (value string, found bool) {

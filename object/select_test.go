@@ -3,6 +3,7 @@ package object
 import (
 	"testing"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 )
@@ -52,6 +53,44 @@ func TestLabels(t *testing.T) {
 	if bare.Labels().Has("app") {
 		t.Error("no labels, but one found")
 	}
+}
+
+func TestEachLabel(t *testing.T) {
+	widget := &Type{APIVersion: "example.com/v1", Kind: "Widget"}
+	const stored = `{"apiVersion":"example.com/v1","kind":"Widget","metadata":{"name":"w","labels":{"app":"web","a\u002db":"x\"y","none":null}}}`
+	custom, err := NewVersion(widget, "/registry/example.com/widgets/w", 3, []byte(stored))
+	if err != nil {
+		t.Fatal(err)
+	}
+	bare, err := NewVersion(widget, "/registry/example.com/widgets/w", 3, []byte(`{"apiVersion":"example.com/v1","kind":"Widget","metadata":{"name":"w"}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	pod := podVersion(t, "a", 1)
+	for v, want := range map[*Version]int{pod: len(podLabels(t, pod)), custom: 2, bare: 0} {
+		n := 0
+		v.EachLabel(func(key, value string) {
+			n++
+			if got, ok := v.Labels().Lookup(key); !ok || got != value {
+				t.Errorf("%s: label %s is %q, looked up %q, %v", v.Key(), key, value, got, ok)
+			}
+		})
+		if n != want {
+			t.Errorf("%s: %d labels, want %d", v.Key(), n, want)
+		}
+	}
+	if n := testing.AllocsPerRun(100, func() { pod.EachLabel(func(_, _ string) {}) }); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
+func podLabels(t *testing.T, v *Version) map[string]string {
+	t.Helper()
+	obj, err := v.Decode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return obj.(metav1.Object).GetLabels()
 }
 
 func TestFields(t *testing.T) {
