@@ -226,7 +226,9 @@ func TestHandlers(t *testing.T) {
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
 			withContext := func(hs *http.Server) {
-				hs.ConnContext = func(ctx context.Context, _ net.Conn) context.Context { return context.WithValue(ctx, contextKey{}, "conn") }
+				hs.ConnContext = func(ctx context.Context, _ net.Conn) context.Context {
+					return context.WithValue(ctx, contextKey{}, "conn")
+				}
 			}
 			var got, want outcome
 			for url, o := range map[string]*outcome{

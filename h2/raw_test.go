@@ -30,6 +30,7 @@ func dialRaw(t testing.TB, addr string, settings ...http2.Setting) *rawClient {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { c.Close() })
+	_ = c.SetDeadline(time.Now().Add(30 * time.Second))
 	return newRaw(t, c, settings...)
 }
 
@@ -39,7 +40,6 @@ func newRaw(t testing.TB, c net.Conn, settings ...http2.Setting) *rawClient {
 	r.enc = hpack.NewEncoder(&r.block)
 	r.ReadMetaHeaders = hpack.NewDecoder(4096, nil)
 	r.AllowIllegalWrites = true
-	_ = c.SetDeadline(time.Now().Add(30 * time.Second))
 	if _, err := io.WriteString(c, http2.ClientPreface); err != nil {
 		t.Fatal(err)
 	}

@@ -66,9 +66,8 @@ type Server struct {
 
 	mu       sync.Mutex
 	conns    map[*conn]struct{}
-	sweeping bool // the sweep goroutine runs
+	idle     chan struct{} // ends the sweep goroutine; nil when none runs
 	shutdown bool
-	closed   bool
 	changed  chan struct{} // closed and replaced when a connection or handler ends while somebody waits in Shutdown; nil else
 }
 
@@ -172,7 +171,7 @@ func (s *Server) ServeConn(ctx context.Context, tc *tls.Conn, opts ConnOptions) 
 	}
 	state := tc.ConnectionState()
 	c := s.newConn(ctx, tc, &state, opts)
-	if sock, ok := tc.NetConn().(*socket); ok && sock.startAsync(c.limits.write, c.drained) {
+	if sock, ok := tc.NetConn().(*socket); ok && sock.startAsync(c.limits.write, &s.counters.socketFull, c.drained) {
 		c.sock = sock
 	}
 	return c.serve()
@@ -189,9 +188,9 @@ func (s *Server) register(c *conn) error {
 		s.conns = make(map[*conn]struct{})
 	}
 	s.conns[c] = struct{}{}
-	if !s.sweeping {
-		s.sweeping = true
-		go s.sweep(c.limits.tick)
+	if s.idle == nil {
+		s.idle = make(chan struct{})
+		go s.sweep(c.limits.tick, s.idle)
 	}
 	s.counters.connections.Add(1)
 	return nil
@@ -201,6 +200,10 @@ func (s *Server) unregister(c *conn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.conns, c)
+	if len(s.conns) == 0 {
+		close(s.idle)
+		s.idle = nil
+	}
 	s.counters.connections.Add(-1)
 	s.notifyLocked()
 }

@@ -43,8 +43,9 @@ type socket struct {
 	raw syscall.RawConn
 
 	async   atomic.Bool
-	timeout time.Duration // set by startAsync: how long the kernel may take nothing; 0 for ever
-	drained func()        // set by startAsync: called by the draining goroutine, without lock, when pending has shrunk
+	timeout time.Duration  // set by startAsync: how long the kernel may take nothing; 0 for ever
+	full    *atomic.Uint64 // set by startAsync: counts how often the kernel took less than it was given
+	drained func()         // set by startAsync: called by the draining goroutine, without lock, when pending has shrunk
 
 	size atomic.Int64 // bytes pending, those being drained included
 
@@ -54,15 +55,14 @@ type socket struct {
 	draining bool       // the goroutine runs, and alone writes
 	closing  bool       // close when drained
 	err      error      // why nothing can be written any more
-	full     uint64     // how often the kernel took less than it was given
 }
 
 // startAsync makes Write stop blocking. It reports false where that cannot be done.
-func (s *socket) startAsync(timeout time.Duration, drained func()) bool {
+func (s *socket) startAsync(timeout time.Duration, full *atomic.Uint64, drained func()) bool {
 	if !canTryWrite {
 		return false
 	}
-	s.timeout, s.drained = timeout, drained
+	s.timeout, s.full, s.drained = timeout, full, drained
 	_ = s.Conn.SetWriteDeadline(time.Time{})
 	s.async.Store(true)
 	return true
@@ -131,7 +131,7 @@ func (s *socket) uncork() error {
 
 func (s *socket) drainLocked() {
 	s.draining = true
-	s.full++
+	s.full.Add(1)
 	go s.drain()
 }
 

@@ -18,27 +18,19 @@ type watch struct {
 
 var keepAlivePing = [8]byte{'k', 'e', 'e', 'p', 'a', 'l', 'i', 'v'}
 
-// sweep looks at all connections at every tick, and ends when there are none. One goroutine with one timer is cheaper than three
-// timers for each connection; what it measures is exact to a tick.
-func (s *Server) sweep(tick time.Duration) {
+// sweep looks at all connections at every tick until there are none. One goroutine with one timer is cheaper than three timers for
+// each connection; what it measures is exact to a tick.
+func (s *Server) sweep(tick time.Duration, idle <-chan struct{}) {
 	ticker := time.NewTicker(tick)
 	defer ticker.Stop()
-	var list []*conn
-	for range ticker.C {
-		s.mu.Lock()
-		if len(s.conns) == 0 {
-			s.sweeping = false
-			s.mu.Unlock()
+	for {
+		select {
+		case <-idle:
 			return
-		}
-		list = list[:0]
-		for c := range s.conns {
-			list = append(list, c)
-		}
-		s.mu.Unlock()
-		for i, c := range list {
-			c.look(tick)
-			list[i] = nil
+		case <-ticker.C:
+			for _, c := range s.snapshot() {
+				c.look(tick)
+			}
 		}
 	}
 }
