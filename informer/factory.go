@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"maps"
+	"slices"
 	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -14,7 +16,7 @@ import (
 type Config struct {
 	// Logger gets what an operator should know: that a list or watch was interrupted. Default: nothing is logged.
 	Logger *slog.Logger
-	// Registerer gets the metrics. Nil: there are none to be seen.
+	// Registerer gets the metrics of one factory; a second one with the same Registerer fails. Nil: there are none to be seen.
 	Registerer prometheus.Registerer
 	// Compression asks the server for gzip. It saves bytes on the wire and costs CPU time at both ends.
 	Compression bool
@@ -46,7 +48,13 @@ func NewFactory(server *rest.Config, cfg Config) (*Factory, error) {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
-	return &Factory{client: c, logger: cfg.Logger, metrics: m, timing: defaultTiming(), informers: map[identity]*Informer{}}, nil
+	f := &Factory{client: c, logger: cfg.Logger, metrics: m, timing: defaultTiming(), informers: map[identity]*Informer{}}
+	if cfg.Registerer != nil {
+		if err := cfg.Registerer.Register(newCollector(f)); err != nil {
+			return nil, fmt.Errorf("informer metrics: %w", err)
+		}
+	}
+	return f, nil
 }
 
 // Informer returns the informer for a resource, the same one for all who ask. It starts with Run, or at once when Run is
@@ -94,16 +102,17 @@ func (f *Factory) Run(ctx context.Context) error {
 	return ctx.Err()
 }
 
+// all returns the informers that there are now.
+func (f *Factory) all() []*Informer {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Collect(maps.Values(f.informers))
+}
+
 // WaitForSync waits until every informer that was asked for before the call has its first list and every handler has been told
 // of it. It fails when ctx ends first, and says what is missing.
 func (f *Factory) WaitForSync(ctx context.Context) error {
-	f.mu.Lock()
-	informers := make([]*Informer, 0, len(f.informers))
-	for _, i := range f.informers {
-		informers = append(informers, i)
-	}
-	f.mu.Unlock()
-	for _, i := range informers {
+	for _, i := range f.all() {
 		if err := i.WaitForSync(ctx); err != nil {
 			return err
 		}

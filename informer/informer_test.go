@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/labels"
@@ -218,6 +219,57 @@ func TestFactory_WaitForSyncSaysWhatIsMissing(t *testing.T) {
 	cancel()
 	if err := f.WaitForSync(ctx); !errors.Is(err, context.Canceled) {
 		t.Errorf("WaitForSync without Run: %v, want context.Canceled", err)
+	}
+}
+
+func TestFactory_Metrics(t *testing.T) {
+	s := fakeapi.New(t)
+	s.Put(pod("a", "one"))
+	s.Put(pod("b", "two"))
+	reg := prometheus.NewPedanticRegistry()
+	f, err := NewFactory(s.Config(), Config{Registerer: reg})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.timing = fast()
+	i := f.Informer(podResource)
+	inB := podResource
+	inB.Namespace = "b"
+	f.Informer(inB)
+	h := i.AddHandler(EventHandler{})
+	start(t, f)
+	caughtUp(t, i, s.Put(pod("a", "one")))
+	eventually(t, "the handler has been told", func() bool { return h.Waiting() == 0 })
+
+	families, err := reg.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]float64{}
+	for _, family := range families {
+		for _, m := range family.Metric {
+			name := family.GetName()
+			for _, l := range m.Label {
+				if l.GetName() == "type" {
+					name += " " + l.GetValue()
+				}
+			}
+			got[name] += m.GetCounter().GetValue() + m.GetGauge().GetValue()
+		}
+	}
+	for name, want := range map[string]float64{
+		"informer_objects": 3, "informer_syncs_total": 2, "informer_watch_requests_total": 2, "informer_list_requests_total": 0,
+		"informer_events_total MODIFIED": 1, "informer_events_total DELETED": 0, "informer_handlers_waiting": 0,
+	} {
+		if have, ok := got[name]; !ok || have != want {
+			t.Errorf("%s is %v, want %v", name, have, want)
+		}
+	}
+	if got["informer_object_bytes"] < 100 {
+		t.Errorf("informer_object_bytes is %v", got["informer_object_bytes"])
+	}
+	if _, err := NewFactory(s.Config(), Config{Registerer: reg}); err == nil {
+		t.Error("a second factory registers the same metrics")
 	}
 }
 
