@@ -5,7 +5,6 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"io"
 	"log"
 	"log/slog"
 	"net"
@@ -257,8 +256,6 @@ func (d debugLog) Write(p []byte) (int, error) {
 	d.log.Debug("http", "message", string(p))
 	return len(p), nil
 }
-
-var _ io.Writer = debugLog{}
 
 // startState is how far a StartHook is.
 type startState struct {

@@ -45,8 +45,24 @@ type Option func(*apiserver.Config)
 // ended by itself.
 func Start(t testing.TB, options ...Option) *Server {
 	t.Helper()
+	s := Prepare(t, options...)
+	s.run()
+	return s
+}
+
+// Prepare makes a server that does not run: its caches are not loaded and nobody listens. Handler reaches it.
+func Prepare(t testing.TB, options ...Option) *Server {
+	t.Helper()
 	s := &Server{Table: all.Table(), Store: storetest.New(t), t: t}
-	s.run(options)
+	config := s.config()
+	t.Cleanup(func() { config.Listener.Close() }) // which Run does, too
+	for _, o := range options {
+		o(&config)
+	}
+	var err error
+	if s.Server, err = apiserver.New(config); err != nil {
+		t.Fatal(err)
+	}
 	return s
 }
 
@@ -89,20 +105,11 @@ func (s *Server) config() apiserver.Config {
 	}
 }
 
-func (s *Server) run(options []Option) {
+func (s *Server) run() {
 	s.t.Helper()
-	config := s.config()
-	for _, o := range options {
-		o(&config)
-	}
-	server, err := apiserver.New(config)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	s.Server = server
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
-	go func() { done <- server.Run(ctx) }()
+	go func() { done <- s.Run(ctx) }()
 	s.stop = sync.OnceValue(func() error {
 		cancel()
 		return <-done
@@ -114,7 +121,7 @@ func (s *Server) run(options []Option) {
 	})
 	ready, stop := context.WithTimeout(ctx, time.Minute)
 	defer stop()
-	if err := server.WaitReady(ready); err != nil {
+	if err := s.WaitReady(ready); err != nil {
 		s.t.Fatalf("API server is not ready: %v", err)
 	}
 }

@@ -11,7 +11,6 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"sync"
 )
 
 // Check is one named condition. Func must be quick; nil means that all is well.
@@ -22,29 +21,14 @@ type Check struct {
 
 // Endpoint is one of the three health endpoints.
 type Endpoint struct {
-	name string // "healthz", "livez", "readyz"
-	log  *slog.Logger
-
-	mu     sync.Mutex
+	name   string // "healthz", "livez", "readyz"
+	log    *slog.Logger
 	checks []Check
 }
 
 // New returns an endpoint with its checks in the order in which they are shown.
 func New(name string, log *slog.Logger, checks ...Check) *Endpoint {
 	return &Endpoint{name: name, log: log, checks: checks}
-}
-
-// Add adds a check. It may be called while the endpoint serves.
-func (e *Endpoint) Add(c Check) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.checks = append(slices.Clone(e.checks), c)
-}
-
-func (e *Endpoint) all() []Check {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.checks
 }
 
 // ServeHTTP serves /NAME and /NAME/CHECK.
@@ -54,7 +38,7 @@ func (e *Endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		e.serveAll(w, r)
 		return
 	}
-	for _, c := range e.all() {
+	for _, c := range e.checks {
 		if c.Name == single {
 			if err := c.Func(r.Context()); err != nil {
 				http.Error(w, "internal server error: "+err.Error(), http.StatusInternalServerError)
@@ -79,7 +63,7 @@ func (e *Endpoint) serveAll(w http.ResponseWriter, r *http.Request) {
 	}
 	var out bytes.Buffer
 	failed := false
-	for _, c := range e.all() {
+	for _, c := range e.checks {
 		if excluded[c.Name] {
 			delete(excluded, c.Name)
 			fmt.Fprintf(&out, "[+]%s excluded: ok\n", c.Name)

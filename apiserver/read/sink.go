@@ -1,6 +1,7 @@
 package read
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -39,7 +40,7 @@ func (r *Reader) sink(w http.ResponseWriter, req *http.Request, form negotiate.R
 	}
 	c := http.NewResponseController(w)
 	// A client that stops reading must not keep its goroutine much longer than its watch would last.
-	if err := c.SetWriteDeadline(deadline.Add(time.Minute)); err != nil {
+	if err := c.SetWriteDeadline(deadline.Add(time.Minute)); err != nil && !errors.Is(err, http.ErrNotSupported) {
 		return nil, fmt.Errorf("limit the watch's time: %w", err)
 	}
 	respond.SetContentType(w.Header(), enc.contentType())
