@@ -164,6 +164,7 @@ type KubeletConfig struct {
 	NodeName              string        // --hostname-override; "" is the host's name
 	PodCIDR               netip.Prefix  // --pod-cidr; invalid: 10.244.0.0/24
 	StatusUpdateFrequency time.Duration // --node-status-update-frequency
+	LeaseDuration         time.Duration // --node-lease-duration-seconds; 0: 40 s
 	Logger                *slog.Logger
 }
 
@@ -201,6 +202,7 @@ func RunKubelet(ctx context.Context, config KubeletConfig) error {
 		},
 		System:                corev1.NodeSystemInfo{OSImage: "simulated", KernelVersion: "simulated"},
 		StatusUpdateFrequency: config.StatusUpdateFrequency,
+		LeaseDuration:         config.LeaseDuration,
 	})
 	if err != nil {
 		return err

@@ -42,6 +42,7 @@ type UpConfig struct {
 	ControllerManagerPort, SchedulerPort int
 	NodeMonitorGracePeriod               time.Duration
 	NodeStatusUpdateFrequency            time.Duration
+	NodeLeaseDuration                    time.Duration
 
 	// MergeInto is a kubeconfig file that gets the cluster's context under the name ContextName. "": none.
 	MergeInto string
@@ -246,6 +247,7 @@ func (c *UpConfig) startComponents(ctx context.Context, group *errgroup.Group, c
 				NodeName:              NodeName(i),
 				PodCIDR:               nodeNetwork(i),
 				StatusUpdateFrequency: c.NodeStatusUpdateFrequency,
+				LeaseDuration:         c.NodeLeaseDuration,
 				Logger:                c.Logger.With("component", "kubelet", "node", NodeName(i)),
 			})
 		})

@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -47,6 +48,7 @@ func (s *Scheduler) cycle(ctx context.Context, entry *queue.Entry) (node string,
 
 type candidate struct {
 	node string
+	pods int // on the node
 	raw  []int64
 }
 
@@ -62,7 +64,7 @@ func (s *Scheduler) decide(pod *nodecache.Pod) (string, error) {
 				return true
 			}
 		}
-		c := candidate{node: node.Node.Name, raw: make([]int64, len(s.scores))}
+		c := candidate{node: node.Node.Name, pods: len(node.Pods), raw: make([]int64, len(s.scores))}
 		for i := range s.scores {
 			c.raw[i] = s.scores[i].Of(pod, node)
 		}
@@ -90,7 +92,8 @@ func feasibleEnough(total int) int {
 	return max(all, total*percent/100)
 }
 
-// best adds up the weighted scores and draws among the best.
+// best adds up the weighted scores. Of the best nodes it takes one with the fewest pods, drawn at random, so that pods that
+// ask for next to nothing spread.
 func (s *Scheduler) best(candidates []candidate) string {
 	totals := make([]int64, len(candidates))
 	for i, score := range s.scores {
@@ -111,14 +114,15 @@ func (s *Scheduler) best(candidates []candidate) string {
 			totals[j] += value * score.Weight
 		}
 	}
-	top := slices.Max(totals)
 	chosen, ties := 0, 0
-	for i, total := range totals {
-		if total != top {
-			continue
-		}
-		if ties++; rand.IntN(ties) == 0 {
-			chosen = i
+	for i := range candidates {
+		switch better := cmp.Or(cmp.Compare(totals[i], totals[chosen]), cmp.Compare(candidates[chosen].pods, candidates[i].pods)); {
+		case better > 0:
+			chosen, ties = i, 1
+		case better == 0:
+			if ties++; rand.IntN(ties) == 0 {
+				chosen = i
+			}
 		}
 	}
 	return candidates[chosen].node

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"net/netip"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -13,6 +14,7 @@ func newKubelet() *cobra.Command {
 	var config cluster.KubeletConfig
 	var logs logFlags
 	var podCIDR, runtime string
+	var leaseSeconds int
 	command := &cobra.Command{
 		Use:   "kubelet",
 		Short: "Run a node alone",
@@ -29,6 +31,7 @@ func newKubelet() *cobra.Command {
 					return fmt.Errorf("--pod-cidr: %w", err)
 				}
 			}
+			config.LeaseDuration = time.Duration(leaseSeconds) * time.Second
 			if config.Logger, err = logs.logger(); err != nil {
 				return err
 			}
@@ -41,6 +44,7 @@ func newKubelet() *cobra.Command {
 	flags.StringVar(&podCIDR, "pod-cidr", "", "network of the node's pods (default 10.244.0.0/24)")
 	flags.StringVar(&runtime, "runtime", cluster.RuntimeAuto, "container runtime: auto, simulated or containerd")
 	flags.DurationVar(&config.StatusUpdateFrequency, "node-status-update-frequency", 0, "how often the node's status is looked at (default 10s)")
+	flags.IntVar(&leaseSeconds, "node-lease-duration-seconds", 40, "validity of the node's Lease, which is renewed every quarter of it")
 	logs.add(flags)
 	return command
 }

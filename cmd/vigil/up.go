@@ -2,6 +2,7 @@ package main
 
 import (
 	"os"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -12,6 +13,7 @@ func newUp() *cobra.Command {
 	config := cluster.UpConfig{Out: os.Stdout, Program: os.Args[0]}
 	var server apiServerFlags
 	var merge bool
+	var leaseSeconds int
 	var logs logFlags
 	command := &cobra.Command{
 		Use:   "up",
@@ -19,6 +21,7 @@ func newUp() *cobra.Command {
 		Args:  cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error {
 			var err error
+			config.NodeLeaseDuration = time.Duration(leaseSeconds) * time.Second
 			if config.APIServer, err = server.config(); err != nil {
 				return err
 			}
@@ -41,6 +44,7 @@ func newUp() *cobra.Command {
 	flags.IntVar(&config.SchedulerPort, "scheduler-port", cluster.SchedulerPort, "health and metrics of the scheduler; 0 serves none")
 	flags.DurationVar(&config.NodeMonitorGracePeriod, "node-monitor-grace-period", 0, "how long a node may be silent before it is not ready (default 40s)")
 	flags.DurationVar(&config.NodeStatusUpdateFrequency, "node-status-update-frequency", 0, "how often kubelets look at their node's status (default 10s)")
+	flags.IntVar(&leaseSeconds, "node-lease-duration-seconds", 40, "validity of the nodes' Leases, which are renewed every quarter of it")
 	server.add(flags, "127.0.0.1")
 	logs.add(flags)
 	return command
