@@ -59,7 +59,8 @@ func newComponent(name, source string, config ComponentConfig) (*component, *res
 		return nil, nil, fmt.Errorf("%s: %w", name, err)
 	}
 	server.UserAgent = name
-	server.QPS = -1 // the server says when it is too much
+	server.QPS = -1                           // the server says when it is too much
+	server.WarningHandler = rest.NoWarnings{} // they are for people
 	client, err := kubernetes.NewForConfig(protobufConfig(server))
 	if err != nil {
 		return nil, nil, fmt.Errorf("%s: %w", name, err)
@@ -186,6 +187,7 @@ func RunKubelet(ctx context.Context, config KubeletConfig) error {
 	}
 	server.UserAgent = "kubelet"
 	server.QPS = -1
+	server.WarningHandler = rest.NoWarnings{}
 	address := hostAddress()
 	if !address.IsValid() {
 		address = netip.AddrFrom4([4]byte{127, 0, 0, 1})
