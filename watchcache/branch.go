@@ -8,12 +8,12 @@ import (
 	"vigil/object"
 )
 
-// event is one change of one object. old is nil for a creation, cur for a deletion. The window's events form a chain
+// event is one change of one object. old has no Version for a creation, cur none for a deletion. The window's events form a chain
 // through their main links; everything but the chain is immutable.
 type event struct {
 	main     link
 	rev      int64
-	old, cur *object.Version
+	old, cur item // without a Version: none
 	gone     atomic.Pointer[object.Version]
 }
 
@@ -28,7 +28,7 @@ func (e *event) leaving() *object.Version {
 }
 
 func (e *event) key() string {
-	if e.cur != nil {
+	if e.cur.Version != nil {
 		return e.cur.Key()
 	}
 	return e.old.Key()

@@ -111,7 +111,7 @@ func (c *Cache) replay(in *chunk, base *state, rev int64) (*state, error) {
 		case at == outOfWindow:
 			return nil, &ExpiredError{Requested: rev, Oldest: c.oldest()}
 		case at.ev.rev <= base.rev:
-		case at.ev.cur != nil:
+		case at.ev.cur.Version != nil:
 			e.set(at.ev.cur)
 		default:
 			e.delete(at.ev.key(), at.ev.rev)
@@ -185,7 +185,7 @@ func (c *Cache) apply() {
 func (c *Cache) change(e *store.Event) *event {
 	if e.Value == nil {
 		old := c.editor.delete(e.Key, e.ModRev)
-		if old == nil {
+		if old.Version == nil {
 			return nil
 		}
 		return &event{rev: e.ModRev, old: old}
@@ -200,7 +200,8 @@ func (c *Cache) change(e *store.Event) *event {
 		c.editor.breaks(key, e.ModRev, err)
 		return nil
 	}
-	return &event{rev: e.ModRev, old: c.editor.set(v), cur: v}
+	cur := item{v, c.server.digester.of(v)}
+	return &event{rev: e.ModRev, old: c.editor.set(cur), cur: cur}
 }
 
 // wake tells the cursors that wait on the branches of the last batch. The server calls it after publishing the revision.

@@ -41,7 +41,7 @@ type Window struct {
 	// MaxEvents is the largest number of events. 0 means 102,400, kube-apiserver's bound.
 	MaxEvents int
 	// MaxBytes bounds the memory that only the window holds on to: replaced and deleted objects with the encodings made
-	// of them, and about 300 bytes for each event. It wins over Age and MinEvents. 0 means 64 MiB.
+	// of them, and about 700 bytes for each event. It wins over Age and MinEvents. 0 means 64 MiB.
 	MaxBytes int64
 	// Age is how long an event is kept when the other bounds permit, and how long an exact revision or a continue
 	// token can be read even if nothing has happened since. 0 means 5 minutes and 15 seconds: a little more than etcd's

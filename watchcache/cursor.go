@@ -4,8 +4,6 @@ import (
 	"context"
 	"strings"
 	"sync/atomic"
-
-	"vigil/object"
 )
 
 // Cursor is one watcher's place in the event log. Its methods are for one goroutine at a time, which may change from call
@@ -88,15 +86,15 @@ func (c *Cursor) Next() (ev Event, ok bool, err error) {
 
 // see returns the event as the cursor's selection sees it. old and cur say which sides are where the plan leads.
 func (c *Cursor) see(e *event, old, cur bool) (Event, bool) {
-	if !c.plan.trivial() {
+	if !c.plan.trivial {
 		old = old && c.plan.tries(e.old)
 		cur = cur && c.plan.tries(e.cur)
 	}
 	switch {
 	case old && cur:
-		return Event{Modified, e.cur, e.rev}, true
+		return Event{Modified, e.cur.Version, e.rev}, true
 	case cur:
-		return Event{Added, e.cur, e.rev}, true
+		return Event{Added, e.cur.Version, e.rev}, true
 	case old:
 		return Event{Deleted, e.leaving(), e.rev}, true
 	}
@@ -157,9 +155,9 @@ func (c *Cursor) nextBehind(u *catchUp) (Event, bool) {
 
 // sides says which sides of an event are where the plan leads: what a link says on the plan's branch.
 func (p *plan) sides(c *Cache, e *event) (old, cur bool) {
-	in := func(v *object.Version) bool {
+	in := func(v item) bool {
 		switch {
-		case v == nil:
+		case v.Version == nil:
 			return false
 		case p.branch.by >= byIndex:
 			value, _ := v.Field(c.res.Indexes[p.branch.by-byIndex])

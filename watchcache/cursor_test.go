@@ -258,3 +258,46 @@ func TestCursor_Notify(t *testing.T) {
 	wait("n1", n1)
 	want("at an ended cursor", "map[n1:1]")
 }
+
+// A watch that starts behind its branch, and is read late, goes over from the main branch to its own without a seam,
+// wherever the chunks are cut.
+func TestCursor_CatchUp(t *testing.T) {
+	writes := []pod{{"a/one", "n1", ""}, {"b/one", "n2", ""}, {"a/two", "n1", ""}, {"b/two", "n2", ""}, {"b/one", "n1", ""},
+		{"b/three", "n2", ""}, {"a/one", "n2", ""}, {"b/two", "n2", ""}, {"b/four", "", ""}, {"a/two", "n1", ""}}
+	for _, sel := range []Selection{{Namespace: "a"}, {Fields: mustFields(t, "spec.nodeName=n1")}, {Namespace: "b", Name: "one"}} {
+		var want []string
+		for chunk := 1; chunk <= 6; chunk++ {
+			for before := range len(writes) + 1 {
+				for read := range 4 {
+					r := newRig(t, chunkEvents(chunk))
+					for _, p := range writes[:before] {
+						r.put(p)
+					}
+					c := r.watch(WatchOptions{After: 100, Selection: sel})
+					var got []string
+					for range read { // some at once
+						if ev, ok, err := c.Next(); ok && err == nil {
+							got = append(got, fmt.Sprintf("%s %d %s@%s", ev.Type, ev.Rev, ev.Object.Key()[len(pods.Prefix):], serialOf(t, ev.Object)))
+						}
+					}
+					for _, p := range writes[before:] {
+						r.put(p)
+					}
+					got = append(got, drain(t, c)...)
+					if want == nil {
+						want = got // of a cursor that was on its branch from the beginning
+					}
+					if fmt.Sprint(got) != fmt.Sprint(want) {
+						t.Fatalf("%v, chunks of %d, started after %d writes, %d read at once\n got %q\nwant %q", sel, chunk, before, read, got, want)
+					}
+					if got := c.Progress(); got != r.rev {
+						t.Fatalf("progress %d at the end, want %d", got, r.rev)
+					}
+				}
+			}
+		}
+		if len(want) < 2 {
+			t.Errorf("%v sees only %q", sel, want)
+		}
+	}
+}

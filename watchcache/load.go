@@ -79,7 +79,7 @@ func (s *Server) historyStart(ctx context.Context, newest int64) (int64, error) 
 }
 
 // run is a stretch of one cache's objects in key order.
-type run []*object.Version
+type run []item
 
 // reading collects what a load finds, from several goroutines.
 type reading struct {
@@ -130,7 +130,7 @@ func (r *reading) take(kvs []store.KV) {
 				r.breaks(c, kv.Key, err)
 				continue
 			}
-			runs[c] = append(runs[c], v)
+			runs[c] = append(runs[c], item{v, c.server.digester.of(v)})
 		}
 	}
 	r.mu.Lock()

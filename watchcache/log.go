@@ -56,8 +56,8 @@ type chunk struct {
 // chunkGone stands in for the successor of a trimmed chunk.
 var chunkGone = new(chunk)
 
-// eventOverhead is about what an event costs besides its objects: itself, a link, a leaf of the tree kept by the chunk.
-const eventOverhead = 300
+// eventOverhead is about what an event costs besides its objects: itself, a link, and the nodes of old trees that its chunk keeps.
+const eventOverhead = 700
 
 func newEventLog(bounds Window, minEvents, chunkEvents int, indexes []string, loaded *state) *eventLog {
 	l := &eventLog{
@@ -96,7 +96,7 @@ func (l *eventLog) append(ev *event, now time.Time) {
 	open := l.chunks[len(l.chunks)-1]
 	open.events++
 	open.newest = now
-	if ev.old != nil {
+	if ev.old.Version != nil {
 		open.bytes += int64(ev.old.SizeBytes())
 		l.bytes += int64(ev.old.SizeBytes())
 	}
@@ -105,7 +105,7 @@ func (l *eventLog) append(ev *event, now time.Time) {
 	l.events++
 	l.last = ev.rev
 
-	ev.main.ev, ev.main.old, ev.main.cur = ev, ev.old != nil, ev.cur != nil
+	ev.main.ev, ev.main.old, ev.main.cur = ev, ev.old.Version != nil, ev.cur.Version != nil
 	l.put(l.main, &ev.main)
 	l.concerned(ev, func(key branchKey, old, cur bool) {
 		open.keys.add(l.hash(key))
@@ -141,7 +141,7 @@ func (l *eventLog) touch(b *branch) {
 // concerned calls fn for every selecting branch that the event belongs on, and says with which of its sides.
 func (l *eventLog) concerned(ev *event, fn func(key branchKey, old, cur bool)) {
 	key := ev.key()
-	old, cur := ev.old != nil, ev.cur != nil
+	old, cur := ev.old.Version != nil, ev.cur.Version != nil
 	if ns := namespaceOf(ev); ns != "" {
 		fn(branchKey{byNamespace, ns}, old, cur)
 	}
@@ -168,7 +168,7 @@ func (l *eventLog) concerned(ev *event, fn func(key branchKey, old, cur bool)) {
 }
 
 func namespaceOf(ev *event) string {
-	if ev.cur != nil {
+	if ev.cur.Version != nil {
 		return ev.cur.Namespace()
 	}
 	return ev.old.Namespace()
@@ -277,7 +277,7 @@ func (l *eventLog) measure(now time.Time) {
 		}
 		bytes := int64(c.events) * eventOverhead
 		for at, n := c.before.next.Load(), 0; n < c.events; at, n = at.next.Load(), n+1 {
-			for _, v := range []*object.Version{at.ev.old, at.ev.gone.Load()} {
+			for _, v := range []*object.Version{at.ev.old.Version, at.ev.gone.Load()} {
 				if v != nil {
 					bytes += int64(v.SizeBytes())
 				}

@@ -6,8 +6,6 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/selection"
-
-	"vigil/object"
 )
 
 // Selection is what a list or a watch selects. The zero value selects everything. Name and the exact terms of Fields for
@@ -33,13 +31,15 @@ type plan struct {
 	byPrefix bool // an index leads across prefix
 	fields   fields.Requirements
 	labels   labels.Selector
-	filtered bool // as asked by the client: by labels or fields beyond the namespace
+	needs    digest // of labels
+	trivial  bool   // nothing is left to try
+	filtered bool   // as asked by the client: by labels or fields beyond the namespace
 }
 
 func (c *Cache) plan(sel Selection) *plan {
 	p := &plan{prefix: c.res.Prefix, index: -1, branch: branchKey{by: byAll}}
 	if sel.Labels != nil && !sel.Labels.Empty() {
-		p.labels, p.filtered = sel.Labels, true
+		p.labels, p.needs, p.filtered = sel.Labels, c.server.digester.needs(sel.Labels), true
 	}
 	namespace, name := sel.Namespace, sel.Name
 	pin := func(to *string, value string) {
@@ -84,6 +84,7 @@ func (c *Cache) plan(sel Selection) *plan {
 		p.byPrefix = p.prefix != c.res.Prefix
 		p.branch = branchKey{byIndex + branchKind(p.index), p.value}
 	}
+	p.trivial = !p.byPrefix && len(p.fields) == 0 && p.labels == nil
 	if p.empty {
 		p.branch, p.key, p.index = branchKey{byKey, ""}, "", -1 // where no event ever comes
 	}
@@ -100,8 +101,8 @@ func (c *Cache) indexOf(label string) int {
 }
 
 // tries reports whether an object that was found where the plan leads is selected.
-func (p *plan) tries(v *object.Version) bool {
-	if p.byPrefix && !strings.HasPrefix(v.Key(), p.prefix) {
+func (p *plan) tries(v item) bool {
+	if !v.labels.may(p.needs) || p.byPrefix && !strings.HasPrefix(v.Key(), p.prefix) {
 		return false
 	}
 	for i := range p.fields {
@@ -112,9 +113,6 @@ func (p *plan) tries(v *object.Version) bool {
 	}
 	return p.labels == nil || p.labels.Matches(v.Labels())
 }
-
-// trivial says that everything where the plan leads is selected.
-func (p *plan) trivial() bool { return !p.byPrefix && len(p.fields) == 0 && p.labels == nil }
 
 // covers reports whether a key that cannot be looked into may be one of the selected.
 func (p *plan) covers(key string) bool {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"log/slog"
 	"slices"
 	"sync"
@@ -18,11 +19,12 @@ import (
 // Server is all caches of one API server. One feed of the store serves them all, in revision order, so there is one
 // notion of "complete up to revision R" for the whole server.
 type Server struct {
-	store   Store
-	cfg     Config
-	tuning  tuning
-	logger  *slog.Logger
-	metrics *serverMetrics
+	store    Store
+	cfg      Config
+	tuning   tuning
+	logger   *slog.Logger
+	metrics  *serverMetrics
+	digester digester
 
 	rev     atomic.Int64 // all caches are complete up to it
 	horizon atomic.Int64 // exact reads below it are refused: it is older than Window.Age
@@ -56,14 +58,15 @@ func NewServer(st Store, cfg Config) *Server { return newServer(st, cfg, default
 func newServer(st Store, cfg Config, t tuning) *Server {
 	cfg = cfg.withDefaults()
 	return &Server{
-		store:   st,
-		cfg:     cfg,
-		tuning:  t,
-		logger:  cfg.Logger,
-		metrics: newMetrics(cfg.Registerer),
-		readyCh: make(chan struct{}),
-		added:   make(chan struct{}, 1),
-		routes:  routes{base: len(st.Prefix())},
+		store:    st,
+		cfg:      cfg,
+		tuning:   t,
+		logger:   cfg.Logger,
+		metrics:  newMetrics(cfg.Registerer),
+		digester: digester{maphash.MakeSeed()},
+		readyCh:  make(chan struct{}),
+		added:    make(chan struct{}, 1),
+		routes:   routes{base: len(st.Prefix())},
 	}
 }
 

@@ -1,8 +1,6 @@
 package watchcache
 
 import (
-	"strings"
-
 	"vigil/object"
 	"vigil/watchcache/internal/tree"
 )
@@ -53,8 +51,10 @@ func (s *Snapshot) List(sel Selection, from string, limit int) (Page, error) {
 	page := Page{Remaining: -1}
 	left := -1
 	if !p.filtered && p.key == "" {
-		left = w.rest()
-		size := left
+		left = w.left
+	}
+	if p.trivial {
+		size := w.left
 		if limit > 0 {
 			size = min(size, limit)
 		}
@@ -77,70 +77,56 @@ func (s *Snapshot) List(sel Selection, from string, limit int) (Page, error) {
 	}
 }
 
-// walker finds the selected objects of a state in key order. Exactly one of its sources is in use.
+// walker finds the selected objects of a state in key order.
 type walker struct {
-	state *state
-	plan  *plan
-	from  string
-
-	single  bool
-	indexed bool
-	objects tree.Iter[*object.Version]
-	keys    tree.Iter[objectKey]
+	state   *state
+	plan    *plan
+	left    int // objects where the plan leads, from the position on
+	objects tree.Iter[item]
+	keys    tree.Iter[objectKey] // of the index, when the plan uses one
 }
 
+// walk begins at the first key that is not less than from, which must not be less than the plan's prefix.
 func (s *state) walk(p *plan, from string) *walker {
-	w := &walker{state: s, plan: p, from: from}
-	switch {
+	w := &walker{state: s, plan: p}
+	switch end := prefixEnd(p.prefix); {
 	case p.empty:
 	case p.key != "":
-		w.single = p.key >= from
+		if p.key >= from {
+			w.left = 1
+		}
 	case p.index >= 0:
-		w.indexed = true
-		w.keys = s.lookup(p.index, p.value).Seek(from)
+		keys := s.lookup(p.index, p.value)
+		w.left = max(0, keys.Rank(end)-keys.Rank(from))
+		w.keys = keys.Seek(from)
 	default:
+		w.left = max(0, s.objects.Rank(end)-s.objects.Rank(from))
 		w.objects = s.objects.Seek(from)
 	}
 	return w
-}
-
-// rest returns how many objects the prefix has from the walker's start on.
-func (w *walker) rest() int {
-	if w.plan.empty {
-		return 0
-	}
-	t := w.state.objects
-	return t.Rank(prefixEnd(w.plan.prefix)) - t.Rank(w.from)
 }
 
 // prefixEnd is the first key behind all that start with prefix, which ends in a slash.
 func prefixEnd(prefix string) string { return prefix[:len(prefix)-1] + "0" }
 
 func (w *walker) next() (*object.Version, bool) {
-	for {
-		v, ok := w.step()
-		if !ok || w.plan.tries(v) {
-			return v, ok
+	for w.left > 0 {
+		w.left--
+		if v, ok := w.step(); ok && (w.plan.trivial || w.plan.tries(v)) {
+			return v.Version, true
 		}
 	}
+	return nil, false
 }
 
-// step returns the next object where the plan leads.
-func (w *walker) step() (*object.Version, bool) {
+// step returns the next object where the plan leads. Only the one of a plan for a key may be missing.
+func (w *walker) step() (item, bool) {
 	switch {
-	case w.single:
-		w.single = false
+	case w.plan.key != "":
 		return w.state.objects.Get(w.plan.key)
-	case w.indexed:
-		key, ok := w.keys.Next()
-		if !ok || w.plan.byPrefix && !strings.HasPrefix(string(key), w.plan.prefix) {
-			return nil, false
-		}
+	case w.plan.index >= 0:
+		key, _ := w.keys.Next()
 		return w.state.objects.Get(string(key))
 	}
-	v, ok := w.objects.Next()
-	if !ok || !strings.HasPrefix(v.Key(), w.plan.prefix) {
-		return nil, false
-	}
-	return v, true
+	return w.objects.Next()
 }

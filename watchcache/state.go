@@ -12,7 +12,7 @@ import (
 // state is the content of a cache as of one revision. It never changes.
 type state struct {
 	rev     int64 // of the last change in it, or of the load
-	objects tree.Tree[*object.Version]
+	objects tree.Tree[item]
 	indexes []tree.Tree[*bucket] // by position in Resource.Indexes
 
 	// broken holds the keys whose newest value cannot be read, with the reason; nil almost always. objects has
@@ -47,7 +47,8 @@ func (s *state) get(key string) (*object.Version, bool) {
 	if _, broken := s.broken[key]; broken {
 		return nil, false
 	}
-	return s.objects.Get(key)
+	i, ok := s.objects.Get(key)
+	return i.Version, ok
 }
 
 // brokenIn returns an error that names the broken keys that want reports true for, nil when there are none.
@@ -67,12 +68,12 @@ func (s *state) brokenIn(want func(key string) bool) error {
 	return &BrokenError{Keys: keys, Cause: s.broken[keys[0]]}
 }
 
-// buildState makes the state of a load from versions in key order.
-func buildState(rev int64, versions []*object.Version, broken map[string]error, indexes []string) *state {
-	s := &state{rev: rev, objects: tree.Build(versions), broken: broken}
+// buildState makes the state of a load from items in key order.
+func buildState(rev int64, items []item, broken map[string]error, indexes []string) *state {
+	s := &state{rev: rev, objects: tree.Build(items), broken: broken}
 	for _, label := range indexes {
 		byValue := map[string][]objectKey{}
-		for _, v := range versions {
+		for _, v := range items {
 			value, _ := v.Field(label)
 			byValue[value] = append(byValue[value], objectKey(v.Key()))
 		}
@@ -89,7 +90,7 @@ func buildState(rev int64, versions []*object.Version, broken map[string]error, 
 // stateEditor makes the next state from one.
 type stateEditor struct {
 	labels  []string
-	objects tree.Editor[*object.Version]
+	objects tree.Editor[item]
 	indexes []tree.Editor[*bucket]
 	broken  map[string]error
 	rev     int64
@@ -120,8 +121,8 @@ func (e *stateEditor) state() *state {
 	return s
 }
 
-// set puts v in and returns the version it replaces, nil if none.
-func (e *stateEditor) set(v *object.Version) (old *object.Version) {
+// set puts v in and returns the item it replaces, the zero one if none.
+func (e *stateEditor) set(v item) (old item) {
 	e.rev = v.Revision()
 	old, replaced := e.objects.Set(v)
 	e.mend(v.Key())
@@ -139,13 +140,13 @@ func (e *stateEditor) set(v *object.Version) (old *object.Version) {
 	return old
 }
 
-// delete takes key out at revision rev and returns the version that was there, nil if none.
-func (e *stateEditor) delete(key string, rev int64) (old *object.Version) {
+// delete takes key out at revision rev and returns the item that was there, the zero one if none.
+func (e *stateEditor) delete(key string, rev int64) (old item) {
 	e.rev = rev
 	e.mend(key)
 	old, found := e.objects.Delete(key)
 	if !found {
-		return nil
+		return item{}
 	}
 	for i, label := range e.labels {
 		value, _ := old.Field(label)
