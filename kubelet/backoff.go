@@ -1,60 +1,33 @@
 package kubelet
 
-import (
-	"sync"
-	"time"
+import "time"
 
-	"k8s.io/apimachinery/pkg/types"
-)
-
-// Delays between restarts of a container, as upstream's (kubelet.go MaxContainerBackOff, backOffPeriod).
+// Delays between restarts of a container and between attempts to pull an image, as upstream's (kubelet.go
+// MaxContainerBackOff, imageBackOffPeriod).
 const (
-	initialRestartDelay = 10 * time.Second
-	maxRestartDelay     = 5 * time.Minute
-	// resetRestartDelay is how long a container must have run for its next failure to count as the first.
-	resetRestartDelay = 10 * time.Minute
+	initialDelay = 10 * time.Second
+	maxDelay     = 5 * time.Minute
+	// resetDelay is how long a container must have run for its next end to count as the first.
+	resetDelay = 10 * time.Minute
 )
 
-// backoff remembers how often containers have failed in a row.
-type backoff struct {
-	mu    sync.Mutex
-	delay map[types.UID]map[string]time.Duration // by container name: the delay before the next restart
-}
-
-func newBackoff() *backoff { return &backoff{delay: map[types.UID]map[string]time.Duration{}} }
+// backoff remembers how long the containers of one pod have to wait, by name. It belongs to the pod's worker.
+type backoff map[string]time.Duration
 
 // until returns when a container that has ended may be started again; the first restart is immediate.
-func (b *backoff) until(pod types.UID, last *Container) time.Time {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if last.Finished.Sub(last.Started) >= resetRestartDelay {
-		delete(b.delay[pod], last.Name)
+func (b backoff) until(last *Container) time.Time {
+	if last.Finished.Sub(last.Started) >= resetDelay {
+		delete(b, last.Name)
 	}
-	return last.Finished.Add(b.delay[pod][last.Name])
+	return last.Finished.Add(b[last.Name])
 }
 
 // restarted notes a restart and doubles the delay before the next one.
-func (b *backoff) restarted(pod types.UID, container string) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.delay[pod] == nil {
-		b.delay[pod] = map[string]time.Duration{}
-	}
-	next := initialRestartDelay
-	if d := b.delay[pod][container]; d > 0 {
-		next = min(2*d, maxRestartDelay)
-	}
-	b.delay[pod][container] = next
-}
+func (b backoff) restarted(container string) { b[container] = nextDelay(b[container]) }
 
-func (b *backoff) current(pod types.UID, container string) time.Duration {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.delay[pod][container]
-}
-
-func (b *backoff) forget(pod types.UID) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	delete(b.delay, pod)
+func nextDelay(delay time.Duration) time.Duration {
+	if delay == 0 {
+		return initialDelay
+	}
+	return min(2*delay, maxDelay)
 }

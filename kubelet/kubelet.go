@@ -24,7 +24,6 @@ type Kubelet struct {
 	factory *informer.Factory
 	pods    *informer.Informer
 	status  *statusManager
-	backoff *backoff
 	node    *nodeReporter
 
 	broadcaster record.EventBroadcaster // nil when the recorder was given
@@ -41,7 +40,7 @@ func New(config Config) (*Kubelet, error) {
 	if config.NodeName == "" || config.Server == nil || config.Runtime == nil {
 		return nil, errors.New("a kubelet needs a node name, an API server and a runtime")
 	}
-	k := &Kubelet{config: config, client: config.Client, recorder: config.Recorder, backoff: newBackoff(), workers: map[types.UID]*worker{}}
+	k := &Kubelet{config: config, client: config.Client, recorder: config.Recorder, workers: map[types.UID]*worker{}}
 	if k.client == nil {
 		client, err := kubernetes.NewForConfig(protobuf(config.Server))
 		if err != nil {
@@ -77,13 +76,13 @@ func protobuf(config *rest.Config) *rest.Config {
 
 // Run runs the node until ctx ends. The containers run on; the workers have ended when it returns.
 func (k *Kubelet) Run(ctx context.Context) error {
+	if k.broadcaster != nil {
+		k.broadcaster.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: k.client.CoreV1().Events("")})
+		defer k.broadcaster.Shutdown() // last: the workers record until they end
+	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer k.running.Wait()
 	defer cancel()
-	if k.broadcaster != nil {
-		k.broadcaster.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: k.client.CoreV1().Events("")})
-		defer k.broadcaster.Shutdown()
-	}
 	if err := k.node.register(ctx); err != nil {
 		return err
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"runtime"
 	"time"
 
@@ -23,8 +24,7 @@ type nodeReporter struct {
 	client   kubernetes.Interface
 	recorder record.EventRecorder
 
-	reported time.Time         // when the status was last written
-	status   corev1.NodeStatus // as last written
+	reported time.Time // when the status was last written
 }
 
 // register makes the Node, or takes over one that is there, and retries until ctx ends: the API server may come up later.
@@ -62,7 +62,7 @@ func (n *nodeReporter) tryRegister(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	n.wrote(made.Status)
+	n.reported = time.Now()
 	n.recorder.Event(n.reference(made.UID), corev1.EventTypeNormal, "Starting", "Starting kubelet.")
 	return nil
 }
@@ -77,9 +77,15 @@ func (n *nodeReporter) takeOver(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	n.status = node.Status
+	status, err := n.makeStatus(ctx, node.Status)
+	if err != nil {
+		return err
+	}
+	if err := n.write(ctx, node, status); err != nil {
+		return err
+	}
 	n.recorder.Event(n.reference(node.UID), corev1.EventTypeNormal, "Starting", "Starting kubelet.")
-	return n.write(ctx)
+	return nil
 }
 
 func (n *nodeReporter) reference(uid types.UID) *corev1.ObjectReference {
@@ -108,19 +114,17 @@ func (n *nodeReporter) run(ctx context.Context) {
 			return
 		case <-ticker.C:
 		}
-		next, err := n.makeStatus(ctx, n.status)
-		if err == nil && sameButHeartbeat(n.status, next) && time.Since(n.reported) < n.config.StatusReportFrequency {
-			continue
-		}
-		if err := n.write(ctx); err != nil && ctx.Err() == nil {
+		if err := n.update(ctx); err != nil && ctx.Err() == nil {
 			n.config.Logger.Warn("cannot write node status", "node", n.config.NodeName, "error", err)
 		}
 	}
 }
 
-// write reads the Node and patches its status. A node that was deleted is registered again.
-func (n *nodeReporter) write(ctx context.Context) error {
-	node, err := n.client.CoreV1().Nodes().Get(ctx, n.config.NodeName, metav1.GetOptions{})
+// update writes the status when the Node that the API server has says something else (others write it, too: a node that was
+// silent is marked as unknown), or when it has not been written for StatusReportFrequency. A node that was deleted is registered
+// again. The Node is read from the server's cache.
+func (n *nodeReporter) update(ctx context.Context) error {
+	node, err := n.client.CoreV1().Nodes().Get(ctx, n.config.NodeName, metav1.GetOptions{ResourceVersion: "0"})
 	if apierrors.IsNotFound(err) {
 		return n.tryRegister(ctx)
 	}
@@ -131,26 +135,35 @@ func (n *nodeReporter) write(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if sameButHeartbeat(node.Status, status) && time.Since(n.reported) < n.config.StatusReportFrequency {
+		return nil
+	}
+	return n.write(ctx, node, status)
+}
+
+func (n *nodeReporter) write(ctx context.Context, node *corev1.Node, status corev1.NodeStatus) error {
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": node.UID}, "status": status})
 	if err != nil {
 		return fmt.Errorf("encode node status: %w", err)
 	}
-	written, err := n.client.CoreV1().Nodes().Patch(ctx, n.config.NodeName, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
-	if err != nil {
+	if _, err := n.client.CoreV1().Nodes().Patch(ctx, n.config.NodeName, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status"); err != nil {
 		return err
 	}
-	n.wrote(written.Status)
+	n.reported = time.Now()
 	return nil
 }
-
-func (n *nodeReporter) wrote(status corev1.NodeStatus) { n.status, n.reported = status, time.Now() }
 
 // makeStatus describes the node as it is now. Transition times are taken from before where nothing changed.
 func (n *nodeReporter) makeStatus(ctx context.Context, before corev1.NodeStatus) (corev1.NodeStatus, error) {
 	name, version, err := n.config.Runtime.Version(ctx)
+	capacity := maps.Clone(before.Capacity) // extended resources that others have put there stay
+	if capacity == nil {
+		capacity = corev1.ResourceList{}
+	}
+	maps.Copy(capacity, n.config.Capacity)
 	status := corev1.NodeStatus{
-		Capacity:    n.config.Capacity,
-		Allocatable: n.config.Capacity,
+		Capacity:    capacity,
+		Allocatable: capacity,
 		Addresses:   n.config.Addresses,
 		NodeInfo:    n.config.System,
 	}

@@ -12,8 +12,21 @@ func sidecar(c *corev1.Container) bool {
 	return c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways
 }
 
-func finished(pod *corev1.Pod) bool {
-	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
+func terminal(phase corev1.PodPhase) bool {
+	return phase == corev1.PodSucceeded || phase == corev1.PodFailed
+}
+
+func finished(pod *corev1.Pod) bool { return terminal(pod.Status.Phase) }
+
+// initPolicy is when an init container that has ended is started again.
+func initPolicy(pod *corev1.Pod, c *corev1.Container) corev1.RestartPolicy {
+	switch {
+	case sidecar(c):
+		return corev1.RestartPolicyAlways
+	case pod.Spec.RestartPolicy == corev1.RestartPolicyNever:
+		return corev1.RestartPolicyNever
+	}
+	return corev1.RestartPolicyOnFailure
 }
 
 // restarts says whether a container that has ended is started again under the policy.
@@ -46,8 +59,67 @@ func anyRunning(now observed) bool {
 	return false
 }
 
-// allEnded says whether every container of the pod has ended for good.
-func allEnded(pod *corev1.Pod, now observed) bool {
+// initialized says whether the pod's own containers may start.
+func initialized(pod *corev1.Pod, now observed) bool {
+	if anyStarted(pod, now) {
+		return true
+	}
+	if now.sandbox == nil && everStarted(pod) { // the runtime has forgotten the pod: what was reported holds
+		for _, c := range pod.Status.Conditions {
+			if c.Type == corev1.PodInitialized {
+				return c.Status == corev1.ConditionTrue
+			}
+		}
+	}
+	for i := range pod.Spec.InitContainers {
+		c := &pod.Spec.InitContainers[i]
+		have := now.containers[c.Name]
+		switch {
+		case have == nil:
+			return false
+		case sidecar(c):
+			if have.State != ContainerRunning {
+				return false
+			}
+		case have.State != ContainerExited || have.ExitCode != 0:
+			return false
+		}
+	}
+	return true
+}
+
+// everStarted says whether the pod's status tells of a container that was started.
+func everStarted(pod *corev1.Pod) bool {
+	for _, statuses := range [][]corev1.ContainerStatus{pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses} {
+		for i := range statuses {
+			if statuses[i].ContainerID != "" {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// initFailed says whether an init container has failed for good.
+func initFailed(pod *corev1.Pod, now observed) bool {
+	if anyStarted(pod, now) {
+		return false
+	}
+	for i := range pod.Spec.InitContainers {
+		c := &pod.Spec.InitContainers[i]
+		have := now.containers[c.Name]
+		if have != nil && have.State == ContainerExited && have.ExitCode != 0 && !restarts(initPolicy(pod, c), have) {
+			return true
+		}
+	}
+	return false
+}
+
+// over says whether the pod has nothing left to do: all its own containers have ended for good, or its init has failed.
+func over(pod *corev1.Pod, now observed) bool {
+	if initFailed(pod, now) {
+		return true
+	}
 	for i := range pod.Spec.Containers {
 		c := now.containers[pod.Spec.Containers[i].Name]
 		if c == nil || c.State != ContainerExited || restarts(pod.Spec.RestartPolicy, c) {
@@ -55,6 +127,37 @@ func allEnded(pod *corev1.Pod, now observed) bool {
 		}
 	}
 	return true
+}
+
+// phase follows upstream's getPhase. ending says that nothing is started any more; a pod is not in a terminal phase before the
+// last of its containers, sidecars included, has ended.
+func phase(pod *corev1.Pod, now observed, ending bool) corev1.PodPhase {
+	if !initialized(pod, now) {
+		if initFailed(pod, now) && !anyRunning(now) {
+			return corev1.PodFailed
+		}
+		return corev1.PodPending
+	}
+	ended, failed := 0, 0
+	for i := range pod.Spec.Containers {
+		have := now.containers[pod.Spec.Containers[i].Name]
+		switch {
+		case have == nil, have.State == ContainerCreated:
+			return corev1.PodPending
+		case have.State == ContainerExited && (ending || !restarts(pod.Spec.RestartPolicy, have)):
+			ended++
+			if have.ExitCode != 0 {
+				failed++
+			}
+		}
+	}
+	switch {
+	case ended < len(pod.Spec.Containers), anyRunning(now):
+		return corev1.PodRunning
+	case failed > 0:
+		return corev1.PodFailed
+	}
+	return corev1.PodSucceeded
 }
 
 func specGrace(pod *corev1.Pod) time.Duration {

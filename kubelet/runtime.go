@@ -31,7 +31,8 @@ type Runtime interface {
 	EnsureImage(ctx context.Context, image string, policy corev1.PullPolicy) (id string, pulled bool, err error)
 	// StartContainer creates and starts a container. attempt counts restarts of the same name, from 0.
 	StartContainer(ctx context.Context, pod *corev1.Pod, container *corev1.Container, imageID string, attempt int32) (id string, err error)
-	// StopContainer asks the container to end, and kills it after grace. It returns when the container has ended.
+	// StopContainer asks the container to end, and kills it after grace. It returns when the container has ended, or with an
+	// error soon after ctx has, in which case it may be called again with another grace.
 	StopContainer(ctx context.Context, id string, grace time.Duration) error
 
 	// Follow calls changed with the pod of every sandbox or container that changes by itself, until ctx ends.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -54,9 +55,54 @@ func (m *statusManager) set(pod *corev1.Pod, status corev1.PodStatus) {
 		r.pod = pod
 	}
 	r.want = status
-	if !r.queued && !apiequality.Semantic.DeepEqual(r.pod.Status, status) {
+	if !r.queued && !r.asWanted() {
 		m.queue(pod.UID, r)
 	}
+}
+
+// latest returns the pod with what the kubelet last wanted its status to be, which the watch may not have brought back yet.
+// Without it, times would be drawn anew by every look at a pod whose last status is still under way.
+func (m *statusManager) latest(pod *corev1.Pod) *corev1.Pod {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	r := m.pods[pod.UID]
+	if r == nil {
+		return pod
+	}
+	if newer(pod, r.pod) {
+		r.pod = pod
+	}
+	current := *pod
+	current.Status = overlay(r.pod.Status, r.want)
+	return &current
+}
+
+func (r *podRecord) asWanted() bool {
+	return apiequality.Semantic.DeepEqual(r.pod.Status, overlay(r.pod.Status, r.want))
+}
+
+// overlay puts what the kubelet says of a pod over what the API server has, and leaves alone what others say. A pod that has
+// ended stays so.
+func overlay(theirs, ours corev1.PodStatus) corev1.PodStatus {
+	status := *theirs.DeepCopy()
+	if !finished(&corev1.Pod{Status: theirs}) {
+		status.Phase, status.Reason, status.Message = ours.Phase, ours.Reason, ours.Message
+	}
+	status.ObservedGeneration, status.StartTime = ours.ObservedGeneration, ours.StartTime
+	status.HostIP, status.HostIPs, status.PodIP, status.PodIPs = ours.HostIP, ours.HostIPs, ours.PodIP, ours.PodIPs
+	status.InitContainerStatuses, status.ContainerStatuses = ours.InitContainerStatuses, ours.ContainerStatuses
+	for _, c := range ours.Conditions {
+		if !slices.Contains(owned, c.Type) {
+			continue
+		}
+		at := slices.IndexFunc(status.Conditions, func(have corev1.PodCondition) bool { return have.Type == c.Type })
+		if at < 0 {
+			status.Conditions = append(status.Conditions, c)
+		} else {
+			status.Conditions[at] = c
+		}
+	}
+	return status
 }
 
 func (m *statusManager) queue(uid types.UID, r *podRecord) {
@@ -124,7 +170,7 @@ func (m *statusManager) run(ctx context.Context) {
 			}
 			continue
 		}
-		pod, want := record.pod, record.want
+		pod, want := record.pod, overlay(record.pod.Status, record.want)
 		m.mu.Unlock()
 
 		updated, err := m.write(ctx, pod, want)
@@ -142,7 +188,7 @@ func (m *statusManager) run(ctx context.Context) {
 			if newer(updated, record.pod) {
 				record.pod = updated
 			}
-			if apiequality.Semantic.DeepEqual(record.want, want) {
+			if record.asWanted() {
 				record.done()
 			} else {
 				m.queue(uid, record)

@@ -7,8 +7,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // retryDelay is how long a worker waits after the runtime has failed.
@@ -41,237 +39,205 @@ func (w *worker) observe(ctx context.Context) (observed, error) {
 // sync does the next thing for a pod, reports its status, and says when to look again at the latest (0: when something
 // happens). done says that there is nothing left to do for this pod, ever.
 func (w *worker) sync(ctx context.Context, pod *corev1.Pod, gone bool) (wait time.Duration, done bool) {
-	k := w.kubelet
 	now, err := w.observe(ctx)
 	if err != nil {
-		k.config.Logger.Warn("cannot sync pod", "namespace", pod.Namespace, "pod", pod.Name, "error", err)
+		w.warn(ctx, "cannot sync pod", pod, err)
 		return retryDelay, false
+	}
+	if !gone && pod.DeletionTimestamp == nil && !w.ended {
+		w.ended = finished(pod)
+		if !w.ended && w.pastDeadline(pod) {
+			w.ended = true
+			w.verdict = &corev1.PodStatus{Phase: corev1.PodFailed, Reason: "DeadlineExceeded", Message: "Pod was active on the node longer than the specified deadline"}
+			w.kubelet.recorder.Event(pod, corev1.EventTypeNormal, w.verdict.Reason, w.verdict.Message)
+		}
 	}
 	switch {
 	case gone:
 		return w.end(ctx, pod, now, 0, func() (time.Duration, bool) { return w.clean(ctx, pod) })
 	case pod.DeletionTimestamp != nil:
 		return w.end(ctx, pod, now, deletionGrace(pod), func() (time.Duration, bool) { return w.finishDeletion(ctx, pod) })
-	case w.terminated || finished(pod):
-		w.terminated = true
-		return w.end(ctx, pod, now, 0, func() (time.Duration, bool) { return 0, false })
-	case w.pastDeadline(pod):
-		why := &corev1.PodStatus{Phase: corev1.PodFailed, Reason: "DeadlineExceeded", Message: "Pod was active on the node longer than the specified deadline"}
-		return w.end(ctx, pod, now, specGrace(pod), func() (time.Duration, bool) {
-			w.terminated = true
-			k.recorder.Event(pod, corev1.EventTypeNormal, why.Reason, why.Message)
-			return w.report(ctx, pod, why), false
-		})
+	case w.ended:
+		return w.end(ctx, pod, now, specGrace(pod), func() (time.Duration, bool) { return w.report(ctx, pod, true), false })
 	}
 	wait, err = w.advance(ctx, pod, now)
-	reported := w.report(ctx, pod, nil)
+	reported := w.report(ctx, pod, false)
 	if err != nil {
-		k.config.Logger.Warn("cannot sync pod", "namespace", pod.Namespace, "pod", pod.Name, "error", err)
-		return retryDelay, false
+		w.warn(ctx, "cannot sync pod", pod, err)
+		return earliest(wait, retryDelay), false
 	}
 	return earliest(wait, reported, w.untilDeadline(pod)), false
 }
 
-// report writes the status of the pod as the runtime shows it now. override replaces what its set fields say.
-func (w *worker) report(ctx context.Context, pod *corev1.Pod, override *corev1.PodStatus) (wait time.Duration) {
+func (w *worker) warn(ctx context.Context, what string, pod *corev1.Pod, err error) {
+	if ctx.Err() == nil {
+		w.kubelet.config.Logger.Warn(what, "namespace", pod.Namespace, "pod", pod.Name, "error", err)
+	}
+}
+
+// report reports the status of the pod as the runtime shows it now. See podStatus for final.
+func (w *worker) report(ctx context.Context, pod *corev1.Pod, final bool) (wait time.Duration) {
 	now, err := w.observe(ctx)
 	if err != nil {
 		return retryDelay
 	}
-	w.kubelet.status.set(pod, w.kubelet.podStatus(pod, now, override))
+	w.kubelet.status.set(pod, w.podStatus(w.kubelet.status.latest(pod), now, final))
 	return 0
 }
 
 // advance starts whatever should run and does not.
 func (w *worker) advance(ctx context.Context, pod *corev1.Pod, now observed) (wait time.Duration, err error) {
-	k := w.kubelet
-	runtime := k.config.Runtime
 	if now.sandbox != nil && !now.sandbox.Ready {
-		k.recorder.Event(pod, corev1.EventTypeNormal, "SandboxChanged", "Pod sandbox changed, it will be killed and re-created.")
-		if err := runtime.RemovePod(ctx, w.uid); err != nil {
+		if pod.Spec.RestartPolicy == corev1.RestartPolicyNever && len(now.containers) > 0 {
+			w.finish()
+			return 0, nil
+		}
+		w.kubelet.recorder.Event(pod, corev1.EventTypeNormal, "SandboxChanged", "Pod sandbox changed, it will be killed and re-created.")
+		if err := w.kubelet.config.Runtime.RemovePod(ctx, w.uid); err != nil {
 			return 0, fmt.Errorf("remove the dead sandbox: %w", err)
 		}
-		now.sandbox = nil
+		now = observed{} // everything begins anew, init included
 	}
 	if now.sandbox == nil {
-		k.status.set(pod, k.podStatus(pod, now, nil))
-		k.status.written(ctx, w.uid) // people see that the pod has arrived, however soon it runs
-		sandbox, err := runtime.RunSandbox(ctx, pod)
-		if err != nil {
-			k.recorder.Eventf(pod, corev1.EventTypeWarning, "FailedCreatePodSandBox", "Failed to create pod sandbox: %v", err)
+		w.report(ctx, pod, false)
+		w.kubelet.status.written(ctx, w.uid) // people see that the pod has arrived, however soon it runs
+		if now.sandbox, err = w.kubelet.config.Runtime.RunSandbox(ctx, pod); err != nil {
+			w.kubelet.recorder.Eventf(pod, corev1.EventTypeWarning, "FailedCreatePodSandBox", "Failed to create pod sandbox: %v", err)
 			return 0, fmt.Errorf("create the sandbox: %w", err)
 		}
-		now.sandbox = sandbox
 	}
-	wait, initialized, err := w.advanceInit(ctx, pod, now)
-	if err != nil || !initialized {
+	if over(pod, now) {
+		w.finish() // sidecars end with the containers they serve
+		return 0, nil
+	}
+	wait, ready, err := w.advanceInit(ctx, pod, now)
+	if !ready {
 		return wait, err
 	}
-	var failed error
 	for i := range pod.Spec.Containers {
-		c := &pod.Spec.Containers[i]
-		restart := pod.Spec.RestartPolicy
-		again, err := w.advanceContainer(ctx, pod, c, now, restart)
-		failed = errors.Join(failed, err)
+		again, failed := w.advanceContainer(ctx, pod, &pod.Spec.Containers[i], now, pod.Spec.RestartPolicy)
+		err = errors.Join(err, failed)
 		wait = earliest(wait, again)
 	}
-	if failed == nil && allEnded(pod, now) {
-		// Only sidecars are left: they end with the containers they serve.
-		w.terminated = true
-		w.signal()
-	}
-	return wait, failed
+	return wait, err
 }
 
-// advanceInit starts the init containers one after another. initialized says that the containers may start.
-func (w *worker) advanceInit(ctx context.Context, pod *corev1.Pod, now observed) (wait time.Duration, initialized bool, err error) {
+// finish notes that the pod has nothing left to do. The next round ends what still runs.
+func (w *worker) finish() {
+	w.ended = true
+	w.signal()
+}
+
+// advanceInit starts the init containers one after another, and keeps sidecars running. ready says that the containers may start.
+func (w *worker) advanceInit(ctx context.Context, pod *corev1.Pod, now observed) (wait time.Duration, ready bool, err error) {
 	started := anyStarted(pod, now)
 	for i := range pod.Spec.InitContainers {
 		c := &pod.Spec.InitContainers[i]
 		have := now.containers[c.Name]
-		if sidecar(c) {
-			again, err := w.advanceContainer(ctx, pod, c, now, corev1.RestartPolicyAlways)
-			if err != nil {
-				return 0, false, err
-			}
-			wait = earliest(wait, again)
+		if !sidecar(c) && (started || have != nil && have.State == ContainerExited && have.ExitCode == 0) {
 			continue
 		}
-		switch {
-		case started, have != nil && have.State == ContainerExited && have.ExitCode == 0:
-			continue
-		case have != nil && have.State == ContainerExited && pod.Spec.RestartPolicy == corev1.RestartPolicyNever:
-			return wait, false, nil // the pod has failed; allEnded and the phase know
+		again, failed := w.advanceContainer(ctx, pod, c, now, initPolicy(pod, c))
+		wait, err = earliest(wait, again), errors.Join(err, failed)
+		if started {
+			continue // a sidecar of a pod that runs holds nobody up
 		}
-		again, err := w.advanceContainer(ctx, pod, c, now, corev1.RestartPolicyOnFailure)
-		return earliest(wait, again), false, err
+		if !sidecar(c) || failed != nil || again > 0 {
+			return wait, false, err
+		}
 	}
-	return wait, true, nil
+	return wait, true, err
 }
 
-// advanceContainer starts one container if it should run, or says when it may be restarted.
+// advanceContainer starts one container if it should run, or says when it may be started.
 func (w *worker) advanceContainer(ctx context.Context, pod *corev1.Pod, c *corev1.Container, now observed, policy corev1.RestartPolicy) (wait time.Duration, err error) {
 	k := w.kubelet
 	have := now.containers[c.Name]
 	switch {
 	case have == nil:
-		return 0, w.start(ctx, pod, c, 0)
+		attempt := int32(0)
+		if old := reported(pod, c.Name); old != nil && old.ContainerID != "" {
+			attempt = old.RestartCount + 1 // it ran in a sandbox that is no more
+		}
+		return w.start(ctx, pod, c, attempt)
+	case have.State == ContainerExited && !restarts(policy, have):
+		return 0, nil
+	case have.Image != c.Image:
+		if have.State != ContainerExited {
+			k.recorder.Eventf(containerReference(pod, c), corev1.EventTypeNormal, "Killing", "Container %s definition changed, will be restarted", c.Name)
+			if err := k.config.Runtime.StopContainer(ctx, have.ID, specGrace(pod)); err != nil {
+				return 0, fmt.Errorf("stop container %s: %w", c.Name, err)
+			}
+		}
+		delete(w.backoff, c.Name) // what has failed was another container
+		return w.start(ctx, pod, c, have.Attempt+1)
 	case have.State != ContainerExited:
-		if have.Image == c.Image {
-			return 0, nil
-		}
-		k.recorder.Eventf(pod, corev1.EventTypeNormal, "Killing", "Container %s definition changed, will be restarted", c.Name)
-		if err := k.config.Runtime.StopContainer(ctx, have.ID, specGrace(pod)); err != nil {
-			return 0, fmt.Errorf("stop container %s: %w", c.Name, err)
-		}
-		return 0, w.start(ctx, pod, c, have.Attempt+1)
-	case !restarts(policy, have):
 		return 0, nil
 	}
-	if left := time.Until(k.backoff.until(w.uid, have)); left > 0 {
-		k.recorder.Eventf(pod, corev1.EventTypeWarning, "BackOff", "Back-off restarting failed container %s in pod %s_%s(%s)", c.Name, pod.Name, pod.Namespace, pod.UID)
+	if left := time.Until(w.backoff.until(have)); left > 0 {
+		k.recorder.Eventf(containerReference(pod, c), corev1.EventTypeWarning, "BackOff", "Back-off restarting failed container %s in pod %s_%s(%s)", c.Name, pod.Name, pod.Namespace, pod.UID)
 		return left, nil
 	}
-	k.backoff.restarted(w.uid, c.Name)
-	return 0, w.start(ctx, pod, c, have.Attempt+1)
+	if wait, err = w.start(ctx, pod, c, have.Attempt+1); wait == 0 && err == nil {
+		w.backoff.restarted(c.Name)
+	}
+	return wait, err
 }
 
-func (w *worker) start(ctx context.Context, pod *corev1.Pod, c *corev1.Container, attempt int32) error {
-	k := w.kubelet
+// reported finds what the pod's status says of a container; nil when it says nothing.
+func reported(pod *corev1.Pod, container string) *corev1.ContainerStatus {
+	if s := statusOf(pod.Status.ContainerStatuses, container); s != nil {
+		return s
+	}
+	return statusOf(pod.Status.InitContainerStatuses, container)
+}
+
+// start pulls the image and starts the container. An image that cannot be had is no error: it is waited for.
+func (w *worker) start(ctx context.Context, pod *corev1.Pod, c *corev1.Container, attempt int32) (wait time.Duration, err error) {
+	k, reference := w.kubelet, containerReference(pod, c)
+	before := w.waiting[c.Name]
+	if before.backsOff(c.Image) {
+		if left := time.Until(before.until); left > 0 {
+			if before.backOff() {
+				k.recorder.Eventf(reference, corev1.EventTypeNormal, "BackOff", "Back-off pulling image %q", c.Image)
+				k.recorder.Event(reference, corev1.EventTypeWarning, "Failed", "Error: ImagePullBackOff")
+			}
+			return left, nil
+		}
+	}
 	image, pulled, err := k.config.Runtime.EnsureImage(ctx, c.Image, c.ImagePullPolicy)
 	if err != nil {
-		k.recorder.Eventf(pod, corev1.EventTypeWarning, "Failed", "Failed to pull image %q: %v", c.Image, err)
-		return fmt.Errorf("pull image %s: %w", c.Image, err)
+		k.recorder.Eventf(reference, corev1.EventTypeWarning, "Failed", "Failed to pull image %q: %v", c.Image, err)
+		k.recorder.Event(reference, corev1.EventTypeWarning, "Failed", "Error: ErrImagePull")
+		w.waiting[c.Name] = pullFailed(before, c.Image, err, time.Now())
+		return retryDelay, nil // the next look shows the back-off
 	}
 	if pulled {
-		k.recorder.Eventf(pod, corev1.EventTypeNormal, "Pulled", "Successfully pulled image %q", c.Image)
+		k.recorder.Eventf(reference, corev1.EventTypeNormal, "Pulled", "Successfully pulled image %q", c.Image)
 	} else {
-		k.recorder.Eventf(pod, corev1.EventTypeNormal, "Pulled", "Container image %q already present on machine", c.Image)
+		k.recorder.Eventf(reference, corev1.EventTypeNormal, "Pulled", "Container image %q already present on machine and can be accessed by the pod", c.Image)
 	}
 	if _, err := k.config.Runtime.StartContainer(ctx, pod, c, image, attempt); err != nil {
-		k.recorder.Eventf(pod, corev1.EventTypeWarning, "Failed", "Error: %v", err)
-		return fmt.Errorf("start container %s: %w", c.Name, err)
+		k.recorder.Eventf(reference, corev1.EventTypeWarning, "Failed", "Error: %v", err)
+		w.waiting[c.Name] = &waiting{reason: "RunContainerError", message: err.Error()}
+		return 0, fmt.Errorf("start container %s: %w", c.Name, err)
 	}
-	k.recorder.Eventf(pod, corev1.EventTypeNormal, "Created", "Created container: %s", c.Name)
-	k.recorder.Eventf(pod, corev1.EventTypeNormal, "Started", "Started container %s", c.Name)
-	return nil
+	delete(w.waiting, c.Name)
+	k.recorder.Event(reference, corev1.EventTypeNormal, "Created", "Container created")
+	k.recorder.Event(reference, corev1.EventTypeNormal, "Started", "Container started")
+	return 0, nil
 }
 
-// end stops a pod's containers in the background and calls then once they have ended.
-func (w *worker) end(ctx context.Context, pod *corev1.Pod, now observed, grace time.Duration, then func() (time.Duration, bool)) (time.Duration, bool) {
-	if w.stopped != nil {
-		select {
-		case err := <-w.stopped:
-			w.stopped = nil
-			if err != nil {
-				w.kubelet.config.Logger.Warn("cannot stop pod", "namespace", pod.Namespace, "pod", pod.Name, "error", err)
-				return retryDelay, false
-			}
-		default:
-			return 0, false // the stop is under way and will wake us
-		}
+// containerReference names a container of a pod as events do.
+func containerReference(pod *corev1.Pod, c *corev1.Container) *corev1.ObjectReference {
+	field := "containers"
+	if initContainer(pod, c) {
+		field = "initContainers"
 	}
-	if now.sandbox == nil || !now.sandbox.Ready && !anyRunning(now) {
-		return then()
+	return &corev1.ObjectReference{
+		Kind: "Pod", APIVersion: "v1", Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, ResourceVersion: pod.ResourceVersion,
+		FieldPath: fmt.Sprintf("spec.%s{%s}", field, c.Name),
 	}
-	stopped := make(chan error, 1)
-	w.stopped = stopped
-	running := make([]*Container, 0, len(now.containers))
-	for _, c := range now.containers {
-		if c.State == ContainerRunning {
-			running = append(running, c)
-			w.kubelet.recorder.Eventf(pod, corev1.EventTypeNormal, "Killing", "Stopping container %s", c.Name)
-		}
-	}
-	w.kubelet.running.Go(func() {
-		errs := make(chan error, len(running))
-		for _, c := range running {
-			go func() { errs <- w.kubelet.config.Runtime.StopContainer(ctx, c.ID, grace) }()
-		}
-		var failed error
-		for range running {
-			failed = errors.Join(failed, <-errs)
-		}
-		stopped <- errors.Join(failed, w.kubelet.config.Runtime.StopSandbox(ctx, w.uid))
-		w.signal()
-	})
-	return 0, false
-}
-
-// finishDeletion writes the last status of a pod whose containers have ended, and lets the API server forget it.
-func (w *worker) finishDeletion(ctx context.Context, pod *corev1.Pod) (time.Duration, bool) {
-	k := w.kubelet
-	if wait := w.report(ctx, pod, nil); wait > 0 {
-		return wait, false
-	}
-	if !k.status.written(ctx, w.uid) {
-		return retryDelay, false
-	}
-	if _, done := w.clean(ctx, pod); !done {
-		return retryDelay, false
-	}
-	now := int64(0)
-	err := k.client.CoreV1().Pods(pod.Namespace).Delete(ctx, pod.Name, metav1.DeleteOptions{
-		GracePeriodSeconds: &now,
-		Preconditions:      &metav1.Preconditions{UID: &pod.UID},
-	})
-	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
-		if ctx.Err() == nil {
-			k.config.Logger.Warn("cannot delete pod", "namespace", pod.Namespace, "pod", pod.Name, "error", err)
-		}
-		return retryDelay, false
-	}
-	// Finalizers may hold the object: the worker stays until the watch says that it is gone.
-	return 0, false
-}
-
-// clean removes the pod from the runtime.
-func (w *worker) clean(ctx context.Context, pod *corev1.Pod) (time.Duration, bool) {
-	if err := w.kubelet.config.Runtime.RemovePod(ctx, w.uid); err != nil {
-		w.kubelet.config.Logger.Warn("cannot remove pod from the runtime", "namespace", pod.Namespace, "pod", pod.Name, "error", err)
-		return retryDelay, false
-	}
-	return 0, true
 }
 
 func (w *worker) untilDeadline(pod *corev1.Pod) time.Duration {

@@ -21,9 +21,20 @@ type worker struct {
 	gone bool        // deleted from the API server
 
 	// Used by the worker's goroutine only.
-	began      time.Time
-	stopped    chan error // receives how the stop under way went; nil: none is
-	terminated bool       // phase is Failed or Succeeded and the runtime has been cleaned up
+	began   time.Time
+	backoff backoff
+	waiting map[string]*waiting // containers that could not be started, by name
+	stop    *stop               // the end of the containers, under way; nil: they have not been asked to end
+	ended   bool                // nothing is started any more
+	verdict *corev1.PodStatus   // phase, reason and message when it is the kubelet that ended the pod; else nil
+	cleaned bool                // the last status is written and the runtime has forgotten the pod
+}
+
+func newWorker(k *Kubelet, pod *corev1.Pod) *worker {
+	return &worker{
+		kubelet: k, uid: pod.UID, wake: make(chan struct{}, 1), pod: pod,
+		began: time.Now(), backoff: backoff{}, waiting: map[string]*waiting{},
+	}
 }
 
 func (k *Kubelet) add(ctx context.Context, pod *corev1.Pod, initial bool) {
@@ -44,7 +55,7 @@ func (k *Kubelet) update(ctx context.Context, pod *corev1.Pod) {
 		w.signal()
 		return
 	}
-	w = &worker{kubelet: k, uid: pod.UID, wake: make(chan struct{}, 1), pod: pod, began: time.Now()}
+	w = newWorker(k, pod)
 	k.workers[pod.UID] = w
 	w.signal()
 	k.running.Go(func() { w.run(ctx) })
@@ -93,7 +104,6 @@ func (w *worker) run(ctx context.Context) {
 		delete(k.workers, w.uid)
 		k.mu.Unlock()
 		k.status.forget(w.uid)
-		k.backoff.forget(w.uid)
 	}()
 	again := time.NewTimer(time.Hour)
 	defer again.Stop()

@@ -3,7 +3,9 @@ package simulated
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net/netip"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -23,12 +25,14 @@ type Runtime struct {
 	pods    map[types.UID]*pod
 	ips     map[netip.Addr]struct{}
 	last    netip.Addr
-	changed chan types.UID
+	changed map[types.UID]struct{} // pods that Follow has to tell of
+
+	wake chan struct{} // holds one token when changed is not empty
 }
 
 type pod struct {
 	sandbox    kubelet.Sandbox
-	ip         netip.Addr
+	ip         netip.Addr   // invalid: the node's
 	containers []*container // oldest first
 }
 
@@ -44,7 +48,8 @@ func New(network netip.Prefix) *Runtime {
 		pods:    map[types.UID]*pod{},
 		ips:     map[netip.Addr]struct{}{},
 		last:    network.Masked().Addr().Next(), // .1 is the gateway's
-		changed: make(chan types.UID, 64),
+		changed: map[types.UID]struct{}{},
+		wake:    make(chan struct{}, 1),
 	}
 }
 
@@ -85,14 +90,21 @@ func (r *Runtime) Pods(context.Context) ([]types.UID, error) {
 func (r *Runtime) RunSandbox(_ context.Context, p *corev1.Pod) (*kubelet.Sandbox, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	ip, err := r.takeIP()
-	if err != nil {
-		return nil, err
+	made := newPod()
+	if !p.Spec.HostNetwork {
+		ip, err := r.takeIP()
+		if err != nil {
+			return nil, err
+		}
+		made.ip, made.sandbox.IPs = ip, []string{ip.String()}
 	}
-	made := &pod{ip: ip, sandbox: kubelet.Sandbox{ID: "simulated://" + uuid.NewString(), Ready: true, IPs: []string{ip.String()}, Created: time.Now()}}
 	r.pods[p.UID] = made
 	sandbox := made.sandbox
 	return &sandbox, nil
+}
+
+func newPod() *pod {
+	return &pod{sandbox: kubelet.Sandbox{ID: "simulated://" + uuid.NewString(), Ready: true, Created: time.Now()}}
 }
 
 // takeIP returns the next free address after the one given last.
@@ -197,8 +209,12 @@ func (r *Runtime) end(uid types.UID, c *container, code int32) {
 		reason = "Error"
 	}
 	c.exit(code, reason)
+	r.changed[uid] = struct{}{}
 	r.mu.Unlock()
-	r.changed <- uid
+	select {
+	case r.wake <- struct{}{}:
+	default:
+	}
 }
 
 // exit ends a container that runs; the caller holds the runtime's lock.
@@ -233,7 +249,13 @@ func (r *Runtime) Follow(ctx context.Context, changed func(types.UID)) error {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case uid := <-r.changed:
+		case <-r.wake:
+		}
+		r.mu.Lock()
+		uids := slices.Collect(maps.Keys(r.changed))
+		clear(r.changed)
+		r.mu.Unlock()
+		for _, uid := range uids {
 			changed(uid)
 		}
 	}
@@ -244,17 +266,21 @@ func (r *Runtime) Restore(p *corev1.Pod) {
 	if p.Status.PodIP == "" || p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed {
 		return
 	}
-	ip, err := netip.ParseAddr(p.Status.PodIP)
-	if err != nil {
-		return
-	}
+	restored := newPod()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if _, taken := r.ips[ip]; taken || r.pods[p.UID] != nil {
+	if r.pods[p.UID] != nil {
 		return
 	}
-	restored := &pod{ip: ip, sandbox: kubelet.Sandbox{ID: "simulated://" + uuid.NewString(), Ready: true, IPs: []string{p.Status.PodIP}, Created: time.Now()}}
-	r.ips[ip], r.pods[p.UID] = struct{}{}, restored
+	if !p.Spec.HostNetwork {
+		ip, err := netip.ParseAddr(p.Status.PodIP)
+		if _, taken := r.ips[ip]; err != nil || taken {
+			return
+		}
+		restored.ip, restored.sandbox.IPs = ip, []string{p.Status.PodIP}
+		r.ips[ip] = struct{}{}
+	}
+	r.pods[p.UID] = restored
 	restore := func(specs []corev1.Container, statuses []corev1.ContainerStatus) {
 		for i := range specs {
 			for j := range statuses {

@@ -58,7 +58,7 @@ func script(pod *corev1.Pod, c *corev1.Container) (life time.Duration, exitCode 
 			known, exitCode = true, 1
 		case "exit":
 			if n, ok := number(); ok {
-				known, exitCode = true, int32(n)
+				return total, int32(n)
 			}
 		case "sleep":
 			n, ok := number()

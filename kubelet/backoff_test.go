@@ -1,0 +1,60 @@
+package kubelet
+
+import (
+	"errors"
+	"testing"
+	"time"
+)
+
+func TestBackoff_DoublesToFiveMinutesAndForgets(t *testing.T) {
+	b := backoff{}
+	now := time.Unix(0, 0)
+	// crash lets the container run for a time and end, and returns how long it waits then.
+	crash := func(ran time.Duration) time.Duration {
+		c := &Container{Name: "c", Started: now, Finished: now.Add(ran)}
+		until := b.until(c)
+		if again := b.until(c); !again.Equal(until) {
+			t.Errorf("asked twice: %v, then %v", until, again)
+		}
+		now = until
+		b.restarted("c")
+		return until.Sub(c.Finished)
+	}
+	for i, want := range []time.Duration{0, 10, 20, 40, 80, 160, 300, 300} {
+		if got := crash(time.Second); got != want*time.Second {
+			t.Errorf("end %d: waits %v, want %v s", i+1, got, int(want))
+		}
+	}
+	if got := crash(resetDelay - time.Second); got != maxDelay {
+		t.Errorf("after not quite 10 minutes: waits %v", got)
+	}
+	if got := crash(resetDelay); got != 0 {
+		t.Errorf("after 10 minutes: waits %v", got)
+	}
+	if got := crash(0); got != initialDelay {
+		t.Errorf("then: waits %v", got)
+	}
+	if got := b.until(&Container{Name: "other", Finished: now}); !got.Equal(now) {
+		t.Errorf("another container waits %v", got.Sub(now))
+	}
+}
+
+func TestPullFailed(t *testing.T) {
+	now := time.Unix(0, 0)
+	var w *waiting
+	for _, want := range []time.Duration{10, 20, 40, 80, 160, 300, 300} {
+		w = pullFailed(w, "image", errors.New("no such image"), now)
+		if w.reason != "ErrImagePull" || w.message != "no such image" || w.until.Sub(now) != want*time.Second {
+			t.Errorf("got %+v, want %v s", w, int(want))
+		}
+		if !w.backOff() || w.reason != "ImagePullBackOff" || w.message != `Back-off pulling image "image": ErrImagePull: no such image` {
+			t.Errorf("backing off: %+v", w)
+		}
+		if w.backOff() {
+			t.Error("backs off twice")
+		}
+	}
+	if w = pullFailed(w, "other", errors.New("no"), now); w.delay != initialDelay || w.backsOff("image") || !w.backsOff("other") {
+		t.Errorf("another image: %+v", w)
+	}
+}

@@ -1,0 +1,39 @@
+package kubelet
+
+import (
+	"fmt"
+	"time"
+)
+
+// waiting is why a container could not be started, as its status shows it.
+type waiting struct {
+	reason, message string
+
+	// Of a failed pull:
+	image string
+	cause string
+	delay time.Duration
+	until time.Time // when it is tried again
+}
+
+// pullFailed is what to show after an image could not be pulled; before is what was shown until then, nil at first.
+func pullFailed(before *waiting, image string, err error, now time.Time) *waiting {
+	w := &waiting{reason: "ErrImagePull", message: err.Error(), image: image, cause: err.Error(), delay: initialDelay}
+	if before.backsOff(image) {
+		w.delay = nextDelay(before.delay)
+	}
+	w.until = now.Add(w.delay)
+	return w
+}
+
+// backsOff says that a pull of this image has failed before.
+func (w *waiting) backsOff(image string) bool { return w != nil && w.delay > 0 && w.image == image }
+
+// backOff shows that the next pull is waited for, and says whether it did not before.
+func (w *waiting) backOff() (changed bool) {
+	if w.reason == "ImagePullBackOff" {
+		return false
+	}
+	w.reason, w.message = "ImagePullBackOff", fmt.Sprintf("Back-off pulling image %q: ErrImagePull: %s", w.image, w.cause)
+	return true
+}
