@@ -2,18 +2,20 @@ package h2
 
 import "sync"
 
-// Buffers come in three sizes, so that neither a PING's answer holds 64 KiB nor a list goes out in crumbs. A buffer is in
+// Buffers come in few sizes, so that neither a PING's answer holds 64 KiB nor a list goes out in crumbs. A buffer is in
 // use only while frames are built or a response is being written; an idle connection holds none.
 const (
 	smallLen = 1 << 10
 	eventLen = 8 << 10
 	chunkLen = 64 << 10 // what one write to the TLS connection holds: four full records
+	corkLen  = 65 << 10 // the same encrypted
 )
 
 var (
 	smallPool = sync.Pool{New: func() any { return new([smallLen]byte) }}
 	eventPool = sync.Pool{New: func() any { return new([eventLen]byte) }}
 	chunkPool = sync.Pool{New: func() any { return new([chunkLen]byte) }}
+	corkPool  = sync.Pool{New: func() any { return new([corkLen]byte) }}
 )
 
 // getBuffer returns an empty buffer with room for n bytes, from a pool unless n is beyond the largest size.
@@ -25,6 +27,8 @@ func getBuffer(n int) []byte {
 		return eventPool.Get().(*[eventLen]byte)[:0]
 	case n <= chunkLen:
 		return chunkPool.Get().(*[chunkLen]byte)[:0]
+	case n <= corkLen:
+		return corkPool.Get().(*[corkLen]byte)[:0]
 	}
 	return make([]byte, 0, n)
 }
@@ -38,6 +42,8 @@ func putBuffer(b []byte) {
 		eventPool.Put((*[eventLen]byte)(b[:eventLen]))
 	case chunkLen:
 		chunkPool.Put((*[chunkLen]byte)(b[:chunkLen]))
+	case corkLen:
+		corkPool.Put((*[corkLen]byte)(b[:corkLen]))
 	}
 }
 

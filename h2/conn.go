@@ -3,6 +3,7 @@ package h2
 import (
 	"context"
 	"crypto/tls"
+	"encoding/binary"
 	"errors"
 	"io"
 	"net"
@@ -40,6 +41,7 @@ type conn struct {
 	framer *http2.Framer
 	hdec   *hpack.Decoder
 	block  headerBlock
+	small  [4]byte
 
 	// frames counts what the reader has read: up by one when a frame has begun, by one more when it has been dealt with. The
 	// sweep looks whether it moves.
@@ -175,8 +177,7 @@ func (c *conn) read() error {
 			}
 			c.unlock()
 		}
-		var se *streamError
-		if errors.As(err, &se) {
+		if se, ok := err.(*streamError); ok {
 			err = c.resetStream(se)
 		}
 		if err != nil {
@@ -205,8 +206,11 @@ func (c *conn) readError(err error) error {
 
 // frame deals with the frame of which the header has been read.
 func (c *conn) frame(fh http2.FrameHeader) error {
-	if fh.Type == http2.FrameData {
+	switch fh.Type {
+	case http2.FrameData:
 		return c.data(fh)
+	case http2.FrameWindowUpdate: // so many that the framer's allocation counts
+		return c.windowUpdate(fh)
 	}
 	f, err := c.framer.ReadFrameForHeader(fh)
 	if err != nil {
@@ -220,8 +224,6 @@ func (c *conn) frame(fh http2.FrameHeader) error {
 	switch f := f.(type) {
 	case *http2.HeadersFrame:
 		return c.headers(f)
-	case *http2.WindowUpdateFrame:
-		return c.windowUpdate(f)
 	case *http2.SettingsFrame:
 		return c.setting(f)
 	case *http2.PingFrame:
@@ -324,25 +326,39 @@ func (c *conn) overflowLocked() error {
 	return nil
 }
 
-func (c *conn) windowUpdate(f *http2.WindowUpdateFrame) error {
+func (c *conn) windowUpdate(fh http2.FrameHeader) error {
+	if fh.Length != 4 {
+		return &connError{http2.ErrCodeFrameSize, "WINDOW_UPDATE"}
+	}
+	if _, err := io.ReadFull(c.nc, c.small[:]); err != nil {
+		return err
+	}
+	increment := int64(binary.BigEndian.Uint32(c.small[:]) & maxWindow)
 	c.mu.Lock()
 	defer c.unlock()
-	if f.StreamID == 0 {
-		if int64(c.window)+int64(f.Increment) > maxWindow {
+	if fh.StreamID == 0 {
+		switch {
+		case increment == 0:
+			return protocolError("WINDOW_UPDATE of 0")
+		case int64(c.window)+increment > maxWindow:
 			return &connError{http2.ErrCodeFlowControl, "connection window overflows"}
 		}
-		c.window += int32(f.Increment)
+		c.window += int32(increment)
 		c.wakeLocked()
 		return nil
 	}
-	st, err := c.streamLocked(f.StreamID)
-	if st == nil {
+	st, err := c.streamLocked(fh.StreamID)
+	switch {
+	case err != nil:
 		return err
+	case increment == 0:
+		return &streamError{fh.StreamID, http2.ErrCodeProtocol, "WINDOW_UPDATE of 0"}
+	case st == nil:
+		return nil
+	case int64(st.window)+increment > maxWindow:
+		return &streamError{fh.StreamID, http2.ErrCodeFlowControl, "stream window overflows"}
 	}
-	if int64(st.window)+int64(f.Increment) > maxWindow {
-		return &streamError{f.StreamID, http2.ErrCodeFlowControl, "stream window overflows"}
-	}
-	st.window += int32(f.Increment)
+	st.window += int32(increment)
 	if st.queued {
 		c.wakeLocked()
 	}

@@ -29,7 +29,9 @@ func (l *listener) Accept() (net.Conn, error) {
 func newSocket(c net.Conn) net.Conn {
 	if sc, ok := c.(syscall.Conn); ok {
 		if raw, err := sc.SyscallConn(); err == nil {
-			return &socket{Conn: c, raw: raw}
+			s := &socket{Conn: c}
+			s.try.raw = raw
+			return s
 		}
 	}
 	return c
@@ -40,7 +42,6 @@ func newSocket(c net.Conn) net.Conn {
 // into it, so what is pending is ciphertext and order is kept whoever writes (also TLS itself, for a key update).
 type socket struct {
 	net.Conn
-	raw syscall.RawConn
 
 	async   atomic.Bool
 	timeout time.Duration  // set by startAsync: how long the kernel may take nothing; 0 for ever
@@ -50,11 +51,12 @@ type socket struct {
 	size atomic.Int64 // bytes pending, those being drained included
 
 	mu       sync.Mutex // may be taken while holding conn.mu, never the other way round
-	pending  []byte     // pooled; what comes after what is being drained
-	corked   bool       // collect in pending, do not write
-	draining bool       // the goroutine runs, and alone writes
-	closing  bool       // close when drained
-	err      error      // why nothing can be written any more
+	try      tryWriter
+	pending  []byte // pooled; what comes after what is being drained
+	corked   bool   // collect in pending, do not write
+	draining bool   // the goroutine runs, and alone writes
+	closing  bool   // close when drained
+	err      error  // why nothing can be written any more
 }
 
 // startAsync makes Write stop blocking. It reports false where that cannot be done.
@@ -82,7 +84,7 @@ func (s *socket) Write(p []byte) (int, error) {
 		s.pendLocked(p)
 		return len(p), nil
 	}
-	n, err := tryWrite(s.raw, p)
+	n, err := s.try.write(p)
 	if err != nil {
 		s.err = err
 		return n, err
@@ -103,6 +105,7 @@ func (s *socket) pendLocked(p []byte) {
 func (s *socket) cork() {
 	s.mu.Lock()
 	s.corked = true
+	s.pending = room(s.pending, corkLen)
 	s.mu.Unlock()
 }
 
@@ -110,10 +113,10 @@ func (s *socket) uncork() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.corked = false
-	if s.err != nil || s.draining || len(s.pending) == 0 {
+	if s.err != nil || s.draining {
 		return s.err
 	}
-	n, err := tryWrite(s.raw, s.pending)
+	n, err := s.try.write(s.pending)
 	s.size.Add(-int64(n))
 	if err != nil {
 		s.err = err

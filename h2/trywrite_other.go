@@ -9,4 +9,6 @@ import (
 
 const canTryWrite = false
 
-func tryWrite(syscall.RawConn, []byte) (int, error) { return 0, errors.ErrUnsupported }
+type tryWriter struct{ raw syscall.RawConn }
+
+func (*tryWriter) write([]byte) (int, error) { return 0, errors.ErrUnsupported }

@@ -2,25 +2,41 @@
 
 package h2
 
-import (
-	"syscall"
-)
+import "syscall"
 
 const canTryWrite = true
 
-// tryWrite gives p to the kernel and returns how much it took, 0 when its buffer is full.
-func tryWrite(raw syscall.RawConn, p []byte) (n int, err error) {
-	var werr error
-	err = raw.Write(func(fd uintptr) bool {
-		for {
-			n, werr = syscall.Write(int(fd), p)
-			if werr != syscall.EINTR {
-				return true
-			}
-		}
-	})
-	if err == nil && werr != nil && werr != syscall.EAGAIN {
-		err = werr
+// tryWriter writes what a socket takes without blocking. It is a struct so that a write allocates nothing.
+type tryWriter struct {
+	raw  syscall.RawConn
+	call func(uintptr) bool
+	p    []byte
+	n    int
+	err  error
+}
+
+// write gives p to the kernel and returns how much it took, 0 when its buffer is full.
+func (t *tryWriter) write(p []byte) (int, error) {
+	if t.call == nil {
+		t.call = t.attempt
 	}
-	return max(n, 0), err
+	t.p = p
+	err := t.raw.Write(t.call)
+	t.p = nil
+	if err != nil {
+		return 0, err
+	}
+	if t.err == syscall.EAGAIN {
+		return 0, nil
+	}
+	return max(t.n, 0), t.err
+}
+
+func (t *tryWriter) attempt(fd uintptr) bool {
+	for {
+		t.n, t.err = syscall.Write(int(fd), t.p)
+		if t.err != syscall.EINTR {
+			return true // done, whatever came of it: do not wait
+		}
+	}
 }
