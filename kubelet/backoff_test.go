@@ -47,10 +47,13 @@ func TestPullFailed(t *testing.T) {
 		if w.reason != "ErrImagePull" || w.message != "no such image" || w.until.Sub(now) != want*time.Second {
 			t.Errorf("got %+v, want %v s", w, int(want))
 		}
-		if !w.backOff() || w.reason != "ImagePullBackOff" || w.message != `Back-off pulling image "image": ErrImagePull: no such image` {
+		if w.backOff(now.Add(retryDelay - 1)) {
+			t.Error("backs off before the failure was seen")
+		}
+		if !w.backOff(now.Add(retryDelay)) || w.reason != "ImagePullBackOff" || w.message != `Back-off pulling image "image": ErrImagePull: no such image` {
 			t.Errorf("backing off: %+v", w)
 		}
-		if w.backOff() {
+		if w.backOff(now.Add(retryDelay)) {
 			t.Error("backs off twice")
 		}
 	}

@@ -198,11 +198,11 @@ func (w *worker) start(ctx context.Context, pod *corev1.Pod, c *corev1.Container
 	before := w.waiting[c.Name]
 	if before.backsOff(c.Image) {
 		if left := time.Until(before.until); left > 0 {
-			if before.backOff() {
+			if before.backOff(time.Now()) {
 				k.recorder.Eventf(reference, corev1.EventTypeNormal, "BackOff", "Back-off pulling image %q", c.Image)
 				k.recorder.Event(reference, corev1.EventTypeWarning, "Failed", "Error: ImagePullBackOff")
 			}
-			return left, nil
+			return earliest(left, before.shows(time.Now())), nil
 		}
 	}
 	image, pulled, err := k.config.Runtime.EnsureImage(ctx, c.Image, c.ImagePullPolicy)
@@ -210,7 +210,7 @@ func (w *worker) start(ctx context.Context, pod *corev1.Pod, c *corev1.Container
 		k.recorder.Eventf(reference, corev1.EventTypeWarning, "Failed", "Failed to pull image %q: %v", c.Image, err)
 		k.recorder.Event(reference, corev1.EventTypeWarning, "Failed", "Error: ErrImagePull")
 		w.waiting[c.Name] = pullFailed(before, c.Image, err, time.Now())
-		return retryDelay, nil // the next look shows the back-off
+		return retryDelay, nil
 	}
 	if pulled {
 		k.recorder.Eventf(reference, corev1.EventTypeNormal, "Pulled", "Successfully pulled image %q", c.Image)

@@ -26,12 +26,18 @@ func pullFailed(before *waiting, image string, err error, now time.Time) *waitin
 	return w
 }
 
+// shows is how much longer the failure itself is shown.
+func (w *waiting) shows(now time.Time) time.Duration {
+	return w.until.Add(retryDelay - w.delay).Sub(now)
+}
+
 // backsOff says that a pull of this image has failed before.
 func (w *waiting) backsOff(image string) bool { return w != nil && w.delay > 0 && w.image == image }
 
-// backOff shows that the next pull is waited for, and says whether it did not before.
-func (w *waiting) backOff() (changed bool) {
-	if w.reason == "ImagePullBackOff" {
+// backOff shows that the next pull is waited for, and says whether it did not before. The failure itself is shown for retryDelay
+// first, so that people and watches see it.
+func (w *waiting) backOff(now time.Time) (changed bool) {
+	if w.reason == "ImagePullBackOff" || w.shows(now) > 0 {
 		return false
 	}
 	w.reason, w.message = "ImagePullBackOff", fmt.Sprintf("Back-off pulling image %q: ErrImagePull: %s", w.image, w.cause)
