@@ -1,6 +1,8 @@
 package watchcache
 
 import (
+	"context"
+	"fmt"
 	"log/slog"
 	"sync"
 	"sync/atomic"
@@ -18,10 +20,11 @@ import (
 type Cache struct {
 	server  *Server
 	res     Resource
-	metrics cacheMetrics
+	metrics cacheMetrics // set by Server.Add
 	logger  *slog.Logger
 
 	current atomic.Pointer[state] // nil until loaded
+	loaded  chan struct{}         // closed when current is first set
 
 	// Only for the feed's goroutine, under Server.mu.
 	pending []store.Event // of the batch under way; while late, of all batches since Add
@@ -36,6 +39,17 @@ type Cache struct {
 
 // Resource returns what the cache holds.
 func (c *Cache) Resource() Resource { return c.res }
+
+// WaitLoaded blocks until the cache has been loaded, or fails with the cause of ctx's end. For the caches that were added
+// before Run, Server.WaitReady is the better question.
+func (c *Cache) WaitLoaded(ctx context.Context) error {
+	select {
+	case <-c.loaded:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("wait for the watch cache of %s: %w", c.res.Name, context.Cause(ctx))
+	}
+}
 
 // Get returns the newest known object at a full etcd key. When it reports false, Snapshot().Broken says whether
 // there is one that cannot be read.
@@ -146,7 +160,10 @@ func (c *Cache) load(s *state) {
 	t := c.server.tuning
 	c.log = newEventLog(c.server.cfg.Window, c.res.MinEvents, t.chunkEvents, c.res.Indexes, s)
 	c.editor = s.edit(c.res.Indexes)
-	c.current.Store(s)
+	if c.current.Swap(s) == nil {
+		close(c.loaded)
+	}
+	c.metrics.loads.Inc()
 	c.metrics.capacity.Set(float64(c.log.bounds.MaxEvents))
 }
 

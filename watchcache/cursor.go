@@ -173,7 +173,7 @@ func (p *plan) sides(c *Cache, e *event) (old, cur bool) {
 }
 
 // Notify asks for one call of fn as soon as Next may have something: at once, from this goroutine, if it has already,
-// else from the goroutine that appends, once for however many events come together. fn must not block. A second
+// else from the goroutine that appends, once for however many events come together. fn must not block, nor add or remove caches. A second
 // Notify before the call replaces fn. After Close fn may still be called once, if the call was under way.
 func (c *Cursor) Notify(fn func()) {
 	if c.err != nil || c.initial.Load() != nil || c.behind.Load() != nil || c.expired.Load() || !c.branch.wait(c, fn) {

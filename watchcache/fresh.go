@@ -83,8 +83,6 @@ func (s *Server) WaitFresh(ctx context.Context, rev int64) error {
 	if s.rev.Load() >= rev {
 		return nil
 	}
-	start := time.Now()
-	defer func() { s.metrics.readWait.Observe(time.Since(start).Seconds()) }()
 	ready := s.fresh.add(rev)
 	defer s.fresh.remove(ready)
 	if s.rev.Load() >= rev { // published between the look and add
@@ -116,9 +114,16 @@ func (s *Server) WaitFresh(ctx context.Context, rev int64) error {
 // Consistent returns the store's revision, linearizably, when all caches are complete up to it: what is read
 // from them then has every write that was acknowledged before the call.
 func (s *Server) Consistent(ctx context.Context) (rev int64, err error) {
-	rev, err = s.store.Revision(ctx)
+	if rev, err = s.storeRevision(ctx); err != nil {
+		return 0, err
+	}
+	return rev, s.WaitFresh(ctx, rev)
+}
+
+func (s *Server) storeRevision(ctx context.Context) (int64, error) {
+	rev, err := s.store.Revision(ctx)
 	if err != nil {
 		return 0, fmt.Errorf("read the store's revision: %w", err)
 	}
-	return rev, s.WaitFresh(ctx, rev)
+	return rev, nil
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"testing"
 	"time"
 
@@ -235,8 +234,6 @@ func wantEvents(t testing.TB, got []string, want ...string) {
 		t.Errorf("events\n got %q\nwant %q", got, want)
 	}
 }
-
-var never = time.Duration(math.MaxInt64)
 
 // transaction is a batch that creates pods at one revision.
 func transaction(t testing.TB, rev int64, keys ...string) store.Batch {

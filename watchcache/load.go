@@ -48,7 +48,6 @@ func (s *Server) loadAll(ctx context.Context) error {
 	for _, c := range caches {
 		c.wake()
 	}
-	s.metrics.loads.Inc()
 	s.logger.Info("loaded the watch caches", "revision", rev, "newest", newest, "resources", len(caches), "objects", objects,
 		"took", time.Since(start))
 	return nil

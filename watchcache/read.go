@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strconv"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
@@ -54,13 +55,8 @@ func (c *Cache) Read(ctx context.Context, f Freshness) (*Snapshot, error) {
 	if c.current.Load() == nil || !c.server.Ready() {
 		return nil, ErrNotReady
 	}
-	switch f.kind {
-	case consistent:
-		if _, err := c.server.Consistent(ctx); err != nil {
-			return nil, err
-		}
-	case notOlderThan, exactly:
-		if err := c.server.WaitFresh(ctx, f.rev); err != nil {
+	if f.kind != anyRevision {
+		if err := c.wait(ctx, f); err != nil {
 			return nil, err
 		}
 	}
@@ -68,6 +64,20 @@ func (c *Cache) Read(ctx context.Context, f Freshness) (*Snapshot, error) {
 		return c.SnapshotAt(f.rev)
 	}
 	return c.Snapshot(), nil
+}
+
+// wait returns when the cache is as fresh as f asks.
+func (c *Cache) wait(ctx context.Context, f Freshness) (err error) {
+	rev := f.rev
+	if f.kind == consistent {
+		defer func() { c.metrics.consistent[err == nil].Inc() }()
+		if rev, err = c.server.storeRevision(ctx); err != nil {
+			return err
+		}
+	}
+	start := time.Now()
+	defer func() { c.metrics.readWait.Observe(time.Since(start).Seconds()) }()
+	return c.server.WaitFresh(ctx, rev)
 }
 
 // ListFreshness maps the parameters of a list that is not a continuation to what it reads. They must be valid

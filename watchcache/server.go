@@ -75,7 +75,14 @@ func newServer(st Store, cfg Config, t tuning) *Server {
 func (s *Server) Add(r Resource) *Cache {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	c := &Cache{server: s, res: r, metrics: s.metrics.of(r), logger: s.logger.With("resource", r.Name), late: s.running}
+	c := &Cache{
+		server: s,
+		res:    r,
+		logger: s.logger.With("resource", r.Name),
+		loaded: make(chan struct{}),
+		late:   s.running,
+	}
+	c.metrics = s.metrics.of(c)
 	s.caches = append(s.caches, c)
 	s.routes.add(c)
 	if c.late {
@@ -184,7 +191,6 @@ func (s *Server) apply(b store.Batch) {
 // publish says that all caches are complete up to rev.
 func (s *Server) publish(rev int64) {
 	s.rev.Store(rev)
-	s.metrics.revision.Set(float64(rev))
 	s.fresh.arrived(rev)
 	if rev >= s.target {
 		s.setReady()

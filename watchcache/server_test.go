@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -204,7 +205,11 @@ func TestServer_AddWhileRunning(t *testing.T) {
 	go func() {
 		n := 0
 		for writing.Err() == nil {
-			create(t, st, fmt.Sprintf("w%05d", n), "1")
+			key, value := configMap(t, fmt.Sprintf("w%05d", n), "1")
+			if _, err := st.Create(t.Context(), key, value, 0); err != nil {
+				t.Error(err)
+				break
+			}
 			n++
 		}
 		written <- n
@@ -212,14 +217,8 @@ func TestServer_AddWhileRunning(t *testing.T) {
 	c := s.Add(configMaps)
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
-	for {
-		_, err := c.Read(ctx, watchcache.Consistent())
-		if err == nil {
-			break
-		}
-		if !errors.Is(err, watchcache.ErrNotReady) || ctx.Err() != nil {
-			t.Fatal(err)
-		}
+	if err := c.WaitLoaded(ctx); err != nil {
+		t.Fatal(err)
 	}
 	stopWriting()
 	n := <-written
@@ -233,5 +232,80 @@ func TestServer_AddWhileRunning(t *testing.T) {
 	s.Remove(c)
 	if _, _, err := w.Next(); !errors.Is(err, watchcache.ErrExpired) {
 		t.Errorf("a watch of a removed resource ends with %v", err)
+	}
+}
+
+// flakyStore fails a number of times before it works.
+type flakyStore struct {
+	*store.Store
+	failures atomic.Int32
+}
+
+func (f *flakyStore) fail() error {
+	if f.failures.Add(-1) >= 0 {
+		return store.ErrUnavailable
+	}
+	return nil
+}
+
+func (f *flakyStore) Revision(ctx context.Context) (int64, error) {
+	if err := f.fail(); err != nil {
+		return 0, err
+	}
+	return f.Store.Revision(ctx)
+}
+
+func (f *flakyStore) LoadAll(ctx context.Context, prefix string, rev int64, fn func([]store.KV) error) (int64, error) {
+	if err := f.fail(); err != nil {
+		return 0, err
+	}
+	return f.Store.LoadAll(ctx, prefix, rev, fn)
+}
+
+// A store that is not there yet delays the start and the addition of a resource, nothing more.
+func TestServer_StoreUnavailable(t *testing.T) {
+	st := &flakyStore{Store: storetest.New(t)}
+	create(t, st.Store, "one", "1")
+	st.failures.Store(2)
+	s, caches, _ := start(t, st, watchcache.Config{}, configMaps)
+	if n := read(t, caches[0], watchcache.Consistent()).Len(); n != 1 {
+		t.Errorf("%d objects, want 1", n)
+	}
+	st.failures.Store(1)
+	if _, err := caches[0].Read(t.Context(), watchcache.Consistent()); !errors.Is(err, store.ErrUnavailable) {
+		t.Errorf("a consistent read: %v, want ErrUnavailable", err)
+	}
+	st.failures.Store(1)
+	late := s.Add(watchcache.Resource{Name: "configmaps.again", Prefix: configMaps.Prefix, Type: configMapType})
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	if err := late.WaitLoaded(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if n := late.Len(); n != 1 {
+		t.Errorf("%d objects in a resource added later, want 1", n)
+	}
+}
+
+// What cannot be read at the start is told to those it concerns.
+func TestServer_LoadBroken(t *testing.T) {
+	st := storetest.New(t)
+	create(t, st, "good", "1")
+	if _, err := st.Create(t.Context(), configMaps.Prefix+"default/bad", []byte("rubbish"), 0); err != nil {
+		t.Fatal(err)
+	}
+	for _, backlog := range []int64{-1, 0} { // found by the load, and by the feed
+		_, caches, stop := start(t, st, watchcache.Config{Backlog: backlog}, configMaps)
+		snap := read(t, caches[0], watchcache.Consistent())
+		if _, ok := snap.Get(configMaps.Prefix + "default/good"); !ok {
+			t.Error("the good object is missing")
+		}
+		if err := snap.Broken(configMaps.Prefix + "default/bad"); !errors.Is(err, watchcache.ErrBroken) {
+			t.Errorf("the bad object: %v, want ErrBroken", err)
+		}
+		if _, err := snap.List(watchcache.Selection{}, "", 0); !errors.Is(err, watchcache.ErrBroken) {
+			t.Errorf("list: %v, want ErrBroken", err)
+		}
+		stop()
 	}
 }

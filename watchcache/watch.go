@@ -40,8 +40,8 @@ type WatchOptions struct {
 	EndBookmark bool
 
 	// OnExpired, if not nil, is called once when the cursor has fallen out of the window and Next has not said so yet,
-	// because it is not called: a watcher that does not read. It is called from the server's own goroutine and must
-	// not block.
+	// because it is not called: a watcher that does not read. It is called from the server's own goroutine, perhaps
+	// while Close is under way, and must not block.
 	OnExpired func()
 }
 

@@ -1,0 +1,9 @@
+package watchcache
+
+import (
+	"testing"
+
+	"vigil/internal/leaktest"
+)
+
+func TestMain(m *testing.M) { leaktest.Main(m, "vigil/watchcache") }
