@@ -36,6 +36,7 @@ type conn struct {
 	state   *tls.ConnectionState // nil without TLS
 	remote  string
 	onState func(net.Conn, http.ConnState)
+	stop    func() bool // takes back that ctx's end ends the connection
 
 	// Only the reading goroutine uses these.
 	framer *http2.Framer
@@ -121,11 +122,21 @@ func (s *Server) newConn(ctx context.Context, nc net.Conn, state *tls.Connection
 }
 
 // serve reads until the connection ends and says why; nil if nobody did wrong.
-func (c *conn) serve() error {
-	defer c.nc.Close()
+func (c *conn) serve() (err error) {
+	if err = c.begin(); err != nil {
+		return err
+	}
+	defer c.end(&err)
+	return c.read()
+}
+
+// begin sends the server's preface, unless the connection must not be served.
+func (c *conn) begin() error {
 	if c.state != nil {
 		if reason := inadequate(c.state); reason != "" {
-			return c.finish(&connError{http2.ErrCodeInadequateSecurity, reason})
+			err := c.finish(&connError{http2.ErrCodeInadequateSecurity, reason})
+			_ = c.nc.Close()
+			return err
 		}
 	}
 	if err := c.srv.register(c); err != nil {
@@ -133,73 +144,88 @@ func (c *conn) serve() error {
 		c.appendGoAway(0, http2.ErrCodeNo, "")
 		c.flushLocked()
 		c.unlock()
+		_ = c.nc.Close()
 		return err
 	}
-	defer c.srv.unregister(c)
 	if c.ctx.Done() != nil {
-		stop := context.AfterFunc(c.ctx, c.abort)
-		defer stop()
+		c.stop = context.AfterFunc(c.ctx, c.abort)
 	}
-	return c.finish(c.read())
-}
-
-func (c *conn) read() error {
 	c.mu.Lock()
 	c.appendSettings()
 	c.flushLocked()
 	c.unlock()
+	return nil
+}
 
+// end is the end of serve, also when it panics.
+func (c *conn) end(err *error) {
+	*err = c.finish(*err)
+	if c.stop != nil {
+		c.stop()
+	}
+	_ = c.nc.Close()
+	c.srv.unregister(c)
+}
+
+// read reads frames. What is on the stack while it waits counts: 3.2 KiB, most of them net/http's and TLS's, is what lets the
+// garbage collector shrink the stack of a reading goroutine to 8 KiB. One more frame of the usual size makes it 16.
+func (c *conn) read() error {
+	fh, err := c.hello()
+	for err == nil {
+		c.frames.Add(1)
+		err = c.frame(fh)
+		c.frames.Add(1)
+		if err != nil {
+			if err = c.resetStream(err); err != nil {
+				return err
+			}
+		}
+		fh, err = c.framer.ReadFrameHeader()
+	}
+	return c.readError(err)
+}
+
+// hello reads the client's preface and its SETTINGS, and returns the header of the next frame.
+func (c *conn) hello() (fh http2.FrameHeader, err error) {
 	_ = c.nc.SetDeadline(time.Time{})
 	_ = c.nc.SetReadDeadline(time.Now().Add(c.limits.handshake))
 	preface := make([]byte, len(http2.ClientPreface))
 	if _, err := io.ReadFull(c.nc, preface); err != nil {
-		return err
+		return fh, err
 	}
 	if string(preface) != http2.ClientPreface {
-		return protocolError("preface")
+		return fh, protocolError("preface")
 	}
-	fh, err := c.framer.ReadFrameHeader()
-	if err != nil {
-		return c.readError(err)
+	if fh, err = c.framer.ReadFrameHeader(); err != nil {
+		return fh, err
 	}
 	if fh.Type != http2.FrameSettings || fh.Flags.Has(http2.FlagSettingsAck) {
-		return protocolError("first frame is not SETTINGS")
+		return fh, protocolError("first frame is not SETTINGS")
 	}
-	for first := true; ; first = false {
-		c.frames.Add(1)
-		err := c.frame(fh)
-		c.frames.Add(1)
-		if first {
-			_ = c.nc.SetReadDeadline(time.Time{})
-			c.mu.Lock()
-			if c.goAway == goAwayLast { // it was set while we cleared it
-				_ = c.nc.SetReadDeadline(time.Now().Add(lingerTime))
-			}
-			c.unlock()
-		}
-		if se, ok := err.(*streamError); ok {
-			err = c.resetStream(se)
-		}
-		if err != nil {
-			return err
-		}
-		if fh, err = c.framer.ReadFrameHeader(); err != nil {
-			return c.readError(err)
-		}
+	c.frames.Add(1)
+	err = c.frame(fh)
+	c.frames.Add(1)
+	if err != nil {
+		return fh, err
 	}
+	c.mu.Lock()
+	if c.goAway != goAwayLast { // else there is a deadline to keep
+		_ = c.nc.SetReadDeadline(time.Time{})
+	}
+	c.unlock()
+	return c.framer.ReadFrameHeader()
 }
 
 // readError translates what the framer and the connection say.
 func (c *conn) readError(err error) error {
-	var ce http2.ConnectionError
-	var se http2.StreamError
-	switch {
-	case errors.Is(err, http2.ErrFrameTooLarge):
+	switch e := err.(type) {
+	case http2.ConnectionError:
+		return &connError{http2.ErrCode(e), "malformed frame"}
+	case http2.StreamError:
+		return &streamError{e.StreamID, e.Code, "malformed frame"}
+	}
+	if errors.Is(err, http2.ErrFrameTooLarge) {
 		return &connError{http2.ErrCodeFrameSize, "frame too large"}
-	case errors.As(err, &ce):
-		return &connError{http2.ErrCode(ce), "malformed frame"}
-	case errors.As(err, &se):
-		return &streamError{se.StreamID, se.Code, "malformed frame"}
 	}
 	return err
 }
@@ -215,8 +241,7 @@ func (c *conn) frame(fh http2.FrameHeader) error {
 	f, err := c.framer.ReadFrameForHeader(fh)
 	if err != nil {
 		err = c.readError(err)
-		var se *streamError
-		if errors.As(err, &se) && fh.Type == http2.FrameHeaders {
+		if _, ok := err.(*streamError); ok && fh.Type == http2.FrameHeaders {
 			return protocolError("malformed HEADERS") // its header block is lost, and with it the state of HPACK
 		}
 		return err
@@ -394,8 +419,12 @@ func (c *conn) streamLocked(id uint32) (*stream, error) {
 	return nil, nil
 }
 
-// resetStream answers what is wrong with one stream.
-func (c *conn) resetStream(e *streamError) error {
+// resetStream answers what is wrong with one stream. It returns every other error as it is.
+func (c *conn) resetStream(err error) error {
+	e, ok := err.(*streamError)
+	if !ok {
+		return err
+	}
 	c.mu.Lock()
 	defer c.unlock()
 	if e.id%2 == 0 {

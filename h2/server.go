@@ -166,15 +166,27 @@ type ConnOptions struct {
 // Requests get contexts with ctx's values; when ctx ends, so does the connection. Handlers may still be
 // running when it returns, their streams have ended.
 func (s *Server) ServeConn(ctx context.Context, tc *tls.Conn, opts ConnOptions) error {
-	if err := tc.HandshakeContext(ctx); err != nil {
+	c, err := s.adopt(ctx, tc, opts)
+	if err != nil {
 		return err
+	}
+	return c.serve()
+}
+
+// adopt makes a conn of a connection. It is not part of ServeConn because that stays on the stack of the reading goroutine, and there
+// are as many of these as connections: see conn.read.
+//
+//go:noinline
+func (s *Server) adopt(ctx context.Context, tc *tls.Conn, opts ConnOptions) (*conn, error) {
+	if err := tc.HandshakeContext(ctx); err != nil {
+		return nil, err
 	}
 	state := tc.ConnectionState()
 	c := s.newConn(ctx, tc, &state, opts)
 	if sock, ok := tc.NetConn().(*socket); ok && sock.startAsync(c.limits.write, &s.counters.socketFull, c.drained) {
 		c.sock = sock
 	}
-	return c.serve()
+	return c, nil
 }
 
 // register adds a connection to the sweep.
