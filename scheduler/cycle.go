@@ -25,6 +25,10 @@ import (
 func (s *Scheduler) cycle(ctx context.Context, entry *queue.Entry) (node string, ok bool) {
 	began := time.Now()
 	pod := entry.Pod
+	if s.cache.Placed(pod.UID) { // a state from before its binding came late: it would compete with itself
+		s.queue.Done(entry)
+		return "", false
+	}
 	node, err := s.decide(pod)
 	if err == nil {
 		if err := s.cache.Assume(pod, node); err != nil { // bound by somebody else meanwhile
@@ -158,16 +162,21 @@ func (s *Scheduler) bind(ctx context.Context, entry *queue.Entry, node string) {
 
 // tell writes the PodScheduled condition of a pod that fits nowhere, unless it says so already.
 func (s *Scheduler) tell(ctx context.Context, pod *nodecache.Pod, reason error) {
+	since := metav1.Now()
 	for _, c := range pod.Status.Conditions {
-		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse && c.Reason == corev1.PodReasonUnschedulable && c.Message == reason.Error() {
+		if c.Type != corev1.PodScheduled || c.Status != corev1.ConditionFalse {
+			continue
+		}
+		if c.Reason == corev1.PodReasonUnschedulable && c.Message == reason.Error() {
 			return
 		}
+		since = c.LastTransitionTime
 	}
 	patch, err := json.Marshal(map[string]any{
 		"metadata": map[string]any{"uid": pod.UID},
 		"status": map[string]any{"conditions": []corev1.PodCondition{{
 			Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable,
-			Message: reason.Error(), LastTransitionTime: metav1.Now(),
+			Message: reason.Error(), LastTransitionTime: since, ObservedGeneration: pod.Generation,
 		}}},
 	})
 	if err != nil {

@@ -59,6 +59,9 @@ func (s *Scheduler) podChanged(old, pod *corev1.Pod) {
 	case pod.Spec.NodeName != "":
 		s.cache.AddPod(p)
 		s.queue.Remove(pod.UID)
+		if old != nil && old.Spec.NodeName != "" && !reflect.DeepEqual(old.Spec, pod.Spec) {
+			s.queue.Happened(plugins.PodRemoved) // resized: there may be more room
+		}
 	case pod.Spec.SchedulerName != s.config.Name:
 	case pod.DeletionTimestamp != nil, len(pod.Spec.SchedulingGates) > 0:
 		s.queue.Remove(pod.UID)

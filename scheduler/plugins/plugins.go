@@ -25,8 +25,7 @@ type Filter struct {
 	Name string
 	// Helps are the events after which a pod that this filter refused everywhere is tried again.
 	Helps Event
-	// Check returns "" when the pod may run on the node, else why not, in the words of upstream's events. Resolvable
-	// reasons may be cured by removing other pods.
+	// Check returns nothing when the pod may run on the node, else why not, in the words of upstream's events.
 	Check func(pod *nodecache.Pod, node *nodecache.Node) (reasons []string)
 }
 

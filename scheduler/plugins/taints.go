@@ -12,7 +12,7 @@ func taintToleration(pod *nodecache.Pod, node *nodecache.Node) []string {
 		if taints[i].Effect == corev1.TaintEffectPreferNoSchedule || tolerated(pod.Spec.Tolerations, &taints[i]) {
 			continue
 		}
-		return []string{"node(s) had untolerated taint {" + taints[i].Key + ": " + taints[i].Value + "}"}
+		return []string{"node(s) had untolerated taint(s)"}
 	}
 	return nil
 }

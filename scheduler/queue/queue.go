@@ -30,6 +30,8 @@ const (
 	InitialBackoff = time.Second
 	MaxBackoff     = 10 * time.Second
 	MaxRefused     = 5 * time.Minute
+
+	flushInterval = 30 * time.Second
 )
 
 // Entry is a pod in the queue. It belongs to who popped it until Done, Retry or Refuse.
@@ -44,6 +46,7 @@ type Entry struct {
 	helps plugins.Event  // refused: what would help
 	seen  uint64         // in a cycle: events counted when it began
 	next  *nodecache.Pod // in a cycle: a newer state that came meanwhile
+	again bool           // in a cycle: and its spec is another
 	gone  bool           // in a cycle: removed meanwhile
 }
 
@@ -63,6 +66,7 @@ type Queue struct {
 	active  entryHeap
 	backoff entryHeap
 	refused map[types.UID]*Entry
+	flushed time.Time     // when refused was last searched for pods whose time is up
 	wake    chan struct{} // holds one token when something changed that a waiting Pop must look at
 
 	// history counts events by their bit, so that a cycle can tell which happened while it ran.
@@ -95,7 +99,7 @@ func (q *Queue) Set(pod *nodecache.Pod, specChanged bool) {
 		return
 	}
 	if e.state == inCycle {
-		e.next, e.gone = pod, false
+		e.next, e.gone, e.again = pod, false, e.again || specChanged
 		return
 	}
 	e.Pod = pod
@@ -171,7 +175,7 @@ func (q *Queue) Retry(e *Entry) {
 func (q *Queue) Refuse(e *Entry, helps plugins.Event) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	changed := e.next != nil
+	changed := e.again
 	if !q.settle(e) {
 		return
 	}
@@ -216,7 +220,7 @@ func (q *Queue) settle(e *Entry) bool {
 		return false
 	}
 	if e.next != nil {
-		e.Pod, e.next = e.next, nil
+		e.Pod, e.next, e.again = e.next, nil, false
 	}
 	return true
 }
@@ -268,6 +272,10 @@ func (q *Queue) advance(now time.Time) {
 	for q.backoff.Len() > 0 && !q.backoff.entries[0].ready.After(now) {
 		q.push(heap.Pop(&q.backoff).(*Entry), active)
 	}
+	if now.Sub(q.flushed) < flushInterval {
+		return
+	}
+	q.flushed = now
 	for uid, e := range q.refused {
 		if !e.ready.After(now) {
 			delete(q.refused, uid)
@@ -278,7 +286,7 @@ func (q *Queue) advance(now time.Time) {
 
 // nextDue is how long Pop may sleep when nothing happens.
 func (q *Queue) nextDue(now time.Time) time.Duration {
-	wait := time.Minute
+	wait := flushInterval
 	if q.backoff.Len() > 0 {
 		wait = min(wait, q.backoff.entries[0].ready.Sub(now))
 	}

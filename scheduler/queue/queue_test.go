@@ -132,6 +132,26 @@ func TestSet_ChangedSpecIsTriedAtOnce(t *testing.T) {
 	})
 }
 
+func TestSet_DuringTheCycle(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := New()
+		q.Set(pod(t, "a", 0), false)
+		e := expect(t, q, "a", 0)
+		newer := pod(t, "a", 5)
+		q.Set(newer, false)
+		q.Refuse(e, plugins.NodeAdded)
+		if _, _, refused := q.Depths(); refused != 1 || e.Pod != newer {
+			t.Fatal("a status change during the cycle made the pod try again, or was lost")
+		}
+		q.Happened(plugins.NodeAdded)
+		e = expect(t, q, "a", InitialBackoff)
+		q.Set(pod(t, "a", 0), true)
+		q.Set(pod(t, "a", 0), false)
+		q.Refuse(e, plugins.NodeAdded)
+		expect(t, q, "a", 2*time.Second) // a changed spec did
+	})
+}
+
 func TestRemove_InEveryState(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := New()
