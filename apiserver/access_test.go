@@ -274,3 +274,18 @@ func TestScale(t *testing.T) {
 		t.Errorf("delete of a subresource: got %d %s", r.code, r.body)
 	}
 }
+
+func TestUnserved(t *testing.T) {
+	_, c, _ := start(t)
+	for _, tc := range []struct{ method, path, want string }{
+		{"GET", "/log?follow=true", "cannot read the logs of a container: "},
+		{"POST", "/exec?command=ls", "cannot execute a command in a container: "},
+		{"POST", "/portforward", "cannot forward ports to a pod: "},
+		{"GET", "/proxy/index.html", "cannot forward a request to a pod: "},
+	} {
+		r := c.do(tc.method, "/api/v1/namespaces/default/pods/p"+tc.path, "")
+		if r.code != http.StatusNotImplemented || !strings.Contains(string(r.body), `"message":"`+tc.want) {
+			t.Errorf("%s: got %d %s", tc.path, r.code, r.body)
+		}
+	}
+}

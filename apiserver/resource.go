@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"vigil/apiserver/discovery"
 	"vigil/apiserver/metrics"
@@ -163,6 +164,9 @@ func (c *call) serveObject(rt *route, opts *request.ListOptions) error {
 
 // serveSubresource answers requests for a subresource of one object.
 func (c *call) serveSubresource(rt *route) error {
+	if why := rt.Kind.Unserved[c.info.Subresource]; why != "" {
+		return notImplemented(why)
+	}
 	sub := rt.subs[c.info.Subresource]
 	if sub == nil || c.info.Rest != "" && c.info.Rest != "/" {
 		c.notFound()
@@ -284,6 +288,11 @@ func (c *call) notSupported(k *kinds.Kind) error {
 		verb = c.req.Method
 	}
 	return apierrors.NewMethodNotSupported(k.GroupResource(), verb)
+}
+
+// notImplemented is the answer to what Kubernetes has and this server has not.
+func notImplemented(why string) error {
+	return &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: http.StatusNotImplemented, Message: why}}
 }
 
 // metricVerb names a verb as metrics do.

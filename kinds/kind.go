@@ -83,6 +83,8 @@ type Kind struct {
 	RowConditions func(obj Object) []metav1.TableRowCondition
 
 	Subresources []Subresource
+	// Unserved are subresources that Kubernetes has and this server cannot serve, with the sentence that says why.
+	Unserved map[string]string
 
 	// PatchAction recognizes a PATCH of the main resource that really asks for an action (one that sets the node of a
 	// pod asks to bind it). It takes what asks for it back out of obj and returns the subresource and the body that

@@ -83,9 +83,18 @@ func Pod() *kinds.Kind {
 				Prepare: preparePodStatus, Validate: validatePodStatusUpdate,
 			},
 		},
+		Unserved: map[string]string{
+			"attach":      "cannot attach to a container: " + noRuntime,
+			"exec":        "cannot execute a command in a container: " + noRuntime,
+			"log":         "cannot read the logs of a container: " + noRuntime,
+			"portforward": "cannot forward ports to a pod: " + noRuntime,
+			"proxy":       "cannot forward a request to a pod: " + noRuntime,
+		},
 		PatchAction: patchedBinding,
 	}
 }
+
+const noRuntime = "this version has no container runtime, nodes are simulated"
 
 // preparePodCreate gives a new pod its first status and takes label keys into the selectors that ask for it.
 func preparePodCreate(obj kinds.Object) {
