@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
 )
@@ -25,9 +26,9 @@ func (e *terminalError) Unwrap() error { return e.err }
 
 // Config says how a queue behaves. The zero value works.
 type Config struct {
-	// Name is the queue's name in logs and metrics: that of its controller, "replicaset".
+	// Name is the queue's name in metrics: that of its controller, "replicaset".
 	Name string
-	// Logger gets failed reconciliations. Default: nothing is logged.
+	// Logger gets failed reconciliations and says itself whose they are. Default: nothing is logged.
 	Logger *slog.Logger
 	// Limiter says how long names wait after failures. Default: client-go's for controllers.
 	Limiter workqueue.TypedRateLimiter[types.NamespacedName]
@@ -159,9 +160,23 @@ func (q *Queue) one(ctx context.Context, key types.NamespacedName, reconcile Rec
 	case ctx.Err() != nil: // it was interrupted, which is no fault of its own
 	case errors.As(err, &terminal):
 		q.running.Forget(key)
-		q.cfg.Logger.Error("reconcile failed for good", "controller", q.cfg.Name, "key", key.String(), "err", err)
+		q.cfg.Logger.Error("reconcile failed for good", "key", key.String(), "err", err)
 	default:
 		q.running.AddRateLimited(key)
-		q.cfg.Logger.Warn("reconcile failed", "controller", q.cfg.Name, "key", key.String(), "err", err, "failures", q.cfg.Limiter.NumRequeues(key))
+		failures := q.cfg.Limiter.NumRequeues(key)
+		level := slog.LevelWarn
+		if outrun(err) && failures <= outruns {
+			level = slog.LevelInfo
+		}
+		q.cfg.Logger.Log(ctx, level, "reconcile failed", "key", key.String(), "err", err, "failures", failures)
 	}
+}
+
+// outruns is how often in a row a name may be outrun before that is worth a warning.
+const outruns = 5
+
+// outrun says whether err means that somebody else wrote first. That is part of life among controllers: the next try
+// sees what they wrote.
+func outrun(err error) bool {
+	return apierrors.IsConflict(err) || apierrors.IsNotFound(err) || apierrors.IsAlreadyExists(err)
 }

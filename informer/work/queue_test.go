@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"runtime"
 	"strings"
 	"sync/atomic"
@@ -12,6 +13,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
 )
@@ -98,6 +101,38 @@ func TestQueue_RetriesWithGrowingDelay(t *testing.T) {
 		}
 		_ = stop()
 	})
+}
+
+// Being outrun by another writer is logged as a warning only when it goes on.
+func TestQueue_WarnsOfWhatMatters(t *testing.T) {
+	conflict := apierrors.NewConflict(schema.GroupResource{Resource: "pods"}, "one", errors.New("changed"))
+	for _, tc := range []struct {
+		err            error
+		tries, warning int // the first try that is warned of; 0: none
+	}{{conflict, 5, 0}, {conflict, 6, 6}, {errors.New("broken"), 1, 1}} {
+		synctest.Test(t, func(t *testing.T) {
+			var log strings.Builder
+			q := New(Config{Name: "test", Limiter: limiter(), Logger: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn}))})
+			tries := 0
+			stop := run(q, 1, func(context.Context, types.NamespacedName) (time.Duration, error) {
+				if tries++; tries > tc.tries {
+					return 0, nil
+				}
+				return 0, tc.err
+			})
+			q.Add(key("one"))
+			time.Sleep(time.Hour)
+			_ = stop()
+			want := 0
+			if tc.warning > 0 {
+				want = 1
+			}
+			got := log.String()
+			if strings.Count(got, "level=WARN") != want || !strings.Contains(got, fmt.Sprintf("failures=%d", tc.warning)) && want > 0 {
+				t.Errorf("%v, %d times: logged %q", tc.err, tc.tries, got)
+			}
+		})
+	}
 }
 
 func TestQueue_TerminalErrorsAreNotRetried(t *testing.T) {
