@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"runtime/debug"
 	"strconv"
 	"strings"
 	"sync"
@@ -382,7 +383,7 @@ func BenchmarkIdle(b *testing.B) {
 				p.do("watch %s", url)
 				hub.deliver(watchers)
 				after, rssAfter := memory(), resident(b)
-				b.ReportMetric(float64(after.HeapInuse-before.HeapInuse)/watchers, "heap-B/watcher")
+				b.ReportMetric(float64(after.HeapAlloc-before.HeapAlloc)/watchers, "heap-B/watcher")
 				b.ReportMetric(float64(after.StackInuse-before.StackInuse)/watchers, "stack-B/watcher")
 				b.ReportMetric(float64(rssAfter-rss)/watchers, "rss-B/watcher")
 				hub.stop()
@@ -393,7 +394,7 @@ func BenchmarkIdle(b *testing.B) {
 
 func memory() (m runtime.MemStats) {
 	for range 4 { // stacks shrink by half each time
-		runtime.GC()
+		debug.FreeOSMemory()
 	}
 	runtime.ReadMemStats(&m)
 	return m
