@@ -23,18 +23,20 @@ type Cache struct {
 	metrics cacheMetrics // set by Server.Add
 	logger  *slog.Logger
 
-	current atomic.Pointer[state] // nil until loaded
-	loaded  chan struct{}         // closed when current is first set
+	current  atomic.Pointer[state] // nil until loaded, and when removed; set with log
+	loaded   chan struct{}         // closed when current is first set
+	loadOnce sync.Once
 
 	// Only for the feed's goroutine, under Server.mu.
 	pending []store.Event // of the batch under way; while late, of all batches since Add
 	late    bool          // added to a running server and not loaded yet
+	retired bool          // by Server.Remove
 	editor  *stateEditor  // on top of current
 	events  []*event      // scratch
 	waking  []*branch     // with events that their cursors have not been told about
 
 	mu  sync.Mutex // may be taken while Server.mu is held; branch.mu may be taken while it is held
-	log *eventLog  // nil until loaded
+	log *eventLog  // nil until loaded, and when removed
 }
 
 // Resource returns what the cache holds.
@@ -100,6 +102,10 @@ func (c *Cache) SnapshotAt(rev int64) (*Snapshot, error) {
 		return &Snapshot{cache: c, state: newest.state, rev: rev}, nil
 	}
 	c.mu.Lock()
+	if c.log == nil {
+		c.mu.Unlock()
+		return nil, ErrNotReady
+	}
 	if oldest := c.log.oldest; rev < oldest {
 		c.mu.Unlock()
 		return nil, &ExpiredError{Requested: rev, Oldest: oldest}
@@ -160,11 +166,24 @@ func (c *Cache) load(s *state) {
 	t := c.server.tuning
 	c.log = newEventLog(c.server.cfg.Window, c.res.MinEvents, t.chunkEvents, c.res.Indexes, s)
 	c.editor = s.edit(c.res.Indexes)
-	if c.current.Swap(s) == nil {
-		close(c.loaded)
-	}
+	c.current.Store(s)
+	c.loadOnce.Do(func() { close(c.loaded) })
 	c.metrics.loads.Inc()
 	c.metrics.capacity.Set(float64(c.log.bounds.MaxEvents))
+}
+
+// retire ends all cursors and forgets the content.
+func (c *Cache) retire() {
+	c.mu.Lock()
+	c.retired = true
+	if c.log != nil {
+		c.log.end()
+		c.waking = c.log.takeTouched(c.waking)
+		c.log = nil
+	}
+	c.current.Store(nil)
+	c.mu.Unlock()
+	c.wakeTouched()
 }
 
 // apply takes the pending events of a batch in: first a new state, then the events on their branches.
@@ -226,6 +245,10 @@ func (c *Cache) wake() {
 	c.mu.Lock()
 	c.waking = c.log.takeTouched(c.waking)
 	c.mu.Unlock()
+	c.wakeTouched()
+}
+
+func (c *Cache) wakeTouched() {
 	for _, b := range c.waking {
 		b.wake()
 	}

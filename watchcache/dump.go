@@ -39,9 +39,8 @@ type branchLine struct {
 }
 
 func (c *Cache) dump(w io.Writer, branches bool) {
-	st := c.current.Load()
 	c.mu.Lock()
-	l := c.log
+	l, st := c.log, c.current.Load()
 	if l == nil {
 		c.mu.Unlock()
 		fmt.Fprintf(w, "%s\tnot loaded\n", c.res.Name)

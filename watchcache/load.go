@@ -38,6 +38,9 @@ func (s *Server) loadAll(ctx context.Context) error {
 	defer s.mu.Unlock()
 	objects := 0
 	for _, c := range caches {
+		if c.retired {
+			continue
+		}
 		c.pending, c.late = nil, false
 		c.load(states[c])
 		objects += c.Len()
@@ -46,7 +49,9 @@ func (s *Server) loadAll(ctx context.Context) error {
 	s.target = newest
 	s.publish(rev)
 	for _, c := range caches {
-		c.wake()
+		if !c.retired {
+			c.wake()
+		}
 	}
 	s.logger.Info("loaded the watch caches", "revision", rev, "newest", newest, "resources", len(caches), "objects", objects,
 		"took", time.Since(start))
@@ -196,8 +201,8 @@ func (s *Server) loadOne(ctx context.Context, c *Cache) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !c.late {
-		return nil // loaded with all others meanwhile
+	if !c.late || c.retired {
+		return nil // loaded with all others meanwhile, or removed
 	}
 	c.late = false
 	c.load(states[c])

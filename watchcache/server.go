@@ -94,16 +94,13 @@ func (s *Server) Add(r Resource) *Cache {
 	return c
 }
 
-// Remove takes a cache out of service: its cursors end with ErrExpired, and it is fed no more.
+// Remove takes a cache out of service: its cursors end with ErrExpired, and reads and new watches with ErrNotReady.
 func (s *Server) Remove(c *Cache) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.caches = slices.DeleteFunc(s.caches, func(other *Cache) bool { return other == c })
 	s.routes.remove(c)
-	if c.current.Load() != nil {
-		c.load(buildState(s.rev.Load(), nil, nil, c.res.Indexes))
-		c.wake()
-	}
+	c.retire()
 }
 
 // Run loads the caches and keeps them fed until ctx ends, whose cause it returns. It survives an unreachable store and
