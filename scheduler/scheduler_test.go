@@ -32,6 +32,7 @@ type cluster struct {
 
 func start(t *testing.T) cluster {
 	t.Helper()
+	t.Parallel() // pods wait out their backoff most of the time
 	server := apiservertest.Start(t)
 	c := cluster{t, server.Clientset()}
 	_, err := c.client.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "default"}}, metav1.CreateOptions{})
