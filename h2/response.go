@@ -259,7 +259,7 @@ func (w *responseWriter) complete(more []byte, end bool) {
 		}
 		w.enc.field("content-type", http.DetectContentType(sample))
 	}
-	if end && !w.declared && bodyAllowed(w.status) && !w.head {
+	if end && !w.declared && bodyAllowed(w.status) && !w.head && len(w.trailers) == 0 { // curl 7.88 reads no trailers behind a length
 		w.enc.field("content-length", strconv.Itoa(length))
 	}
 	if !w.dated {
