@@ -75,6 +75,25 @@ func newSetSize(d *appsv1.Deployment, all []*appsv1.ReplicaSet, fresh *appsv1.Re
 	return replicas(fresh) + min(room, wanted(d)-replicas(fresh))
 }
 
+// least is how many pods must be available at any time of a rollout.
+func least(d *appsv1.Deployment) int32 {
+	_, unavailable := bounds(d)
+	return wanted(d) - unavailable
+}
+
+// spare is how many pods of the old sets may go, when those of the new set that are not available yet are to come first.
+func spare(d *appsv1.Deployment, all []*appsv1.ReplicaSet, fresh *appsv1.ReplicaSet) int32 {
+	return total(all) - least(d) - (replicas(fresh) - fresh.Status.AvailableReplicas)
+}
+
+// available adds up the pods that the sets report available.
+func available(sets []*appsv1.ReplicaSet) (sum int32) {
+	for _, set := range sets {
+		sum += set.Status.AvailableReplicas
+	}
+	return sum
+}
+
 // proportion is the change of a set when a deployment with several running sets is scaled: the set keeps its part of the
 // whole, rounded, and never takes more than is left to distribute. target is the deployment's new size, surge included, and
 // annotated what that was when the set was last scaled.

@@ -75,45 +75,38 @@ func (r *rollout) shrinkOld(ctx context.Context, fresh *appsv1.ReplicaSet, old [
 	if len(old) == 0 {
 		return false, nil
 	}
-	_, maxUnavailable := bounds(r.d)
-	least := wanted(r.d) - maxUnavailable
-	newUnavailable := replicas(fresh) - fresh.Status.AvailableReplicas
-	spare := total(r.sets) - least - newUnavailable
-	if spare <= 0 {
+	left := spare(r.d, r.sets, fresh)
+	if left <= 0 {
 		return false, nil
 	}
 	changed := false
 	sorted := byCreation(old)
 	for i, set := range sorted {
 		broken := replicas(set) - set.Status.AvailableReplicas
-		if broken <= 0 || spare <= 0 {
+		if broken <= 0 || left <= 0 {
 			continue
 		}
-		take := min(spare, broken)
+		take := min(left, broken)
 		if err := r.scaleSet(ctx, set, replicas(set)-take); err != nil {
 			return changed, err
 		}
-		spare -= take
+		left -= take
 		changed = true
 		sorted[i] = r.current(set)
 	}
-	var available int32
-	for _, set := range r.sets {
-		available += set.Status.AvailableReplicas
-	}
-	spare = available - least
+	left = available(r.sets) - least(r.d)
 	for _, set := range sorted {
-		if spare <= 0 {
+		if left <= 0 {
 			break
 		}
-		take := min(spare, replicas(set))
+		take := min(left, replicas(set))
 		if take == 0 {
 			continue
 		}
 		if err := r.scaleSet(ctx, set, replicas(set)-take); err != nil {
 			return changed, err
 		}
-		spare -= take
+		left -= take
 		changed = true
 	}
 	return changed, nil

@@ -35,8 +35,7 @@ func (r *rollout) status(fresh *appsv1.ReplicaSet) appsv1.DeploymentStatus {
 	}
 	status.TerminatingReplicas = &terminating
 	status.UnavailableReplicas = max(0, asked-status.AvailableReplicas)
-	_, maxUnavailable := bounds(r.d)
-	if status.AvailableReplicas >= wanted(r.d)-maxUnavailable {
+	if status.AvailableReplicas >= least(r.d) {
 		setCondition(&status.Conditions, appsv1.DeploymentAvailable, corev1.ConditionTrue, "MinimumReplicasAvailable", "Deployment has minimum availability.")
 	} else {
 		setCondition(&status.Conditions, appsv1.DeploymentAvailable, corev1.ConditionFalse, "MinimumReplicasUnavailable", "Deployment does not have minimum availability.")

@@ -92,8 +92,8 @@ func TestController(t *testing.T) {
 		f.settled(t, ns, 3)
 		pod := f.pods(t, ns, "app=web")[0]
 		f.HasEvent(t, ns, "web", "SuccessfulCreate", "Created pod: "+pod.Name)
-		f.scale(t, ns, "17")
-		f.settled(t, ns, 17)
+		f.scale(t, ns, "9") // all events of an object within a burst of 25: more are dropped by their recorder
+		f.settled(t, ns, 9)
 		f.scale(t, ns, "1")
 		f.settled(t, ns, 1)
 		f.scale(t, ns, "0")
