@@ -31,6 +31,20 @@ func Detach(w http.ResponseWriter) (s *Stream, ok bool, err error) {
 	}
 }
 
+// Detachable says whether w is, or wraps, a StreamWriter.
+func Detachable(w http.ResponseWriter) bool {
+	for {
+		switch t := w.(type) {
+		case StreamWriter:
+			return true
+		case interface{ Unwrap() http.ResponseWriter }:
+			w = t.Unwrap()
+		default:
+			return false
+		}
+	}
+}
+
 // Stream is the open response of a handler that has returned. Its methods may be called from any goroutine, but what several
 // write at once comes in any order. Callbacks are called once, by the goroutine that reads the connection or drains its
 // socket: they must hand over and return, never block. A Stream must be ended by Close or Reset, or by its client.
@@ -103,29 +117,59 @@ func (st *stream) tryLocked(bufs [][]byte) (n int, err error) {
 	if c.failed != nil {
 		return 0, errClientGone
 	}
+	left := gather{bufs: bufs}
+	total := 0
 	for _, b := range bufs {
-		for len(b) > 0 {
-			if len(c.buf) >= chunkLen-2*frameHeaderLen {
-				c.flushLocked()
-			}
-			m := min(len(b), c.sendableLocked(st))
-			if c.sock != nil {
-				m = min(m, chunkLen-len(c.buf)-frameHeaderLen*(1+chunkLen/c.peerFrame))
-			}
-			if m <= 0 {
-				if c.sendableLocked(st) > 0 {
-					c.flushLocked()
-					continue
-				}
-				c.srv.counters.shortWrites.Add(1)
-				return n, nil
-			}
-			c.appendData(st, b[:m], false)
-			b = b[m:]
-			n += m
+		total += len(b)
+	}
+	for n < total {
+		if len(c.buf) >= chunkLen-2*frameHeaderLen {
+			c.flushLocked()
 		}
+		m := min(total-n, c.sendableLocked(st))
+		if c.sock != nil {
+			m = min(m, chunkLen-len(c.buf)-frameHeaderLen*(1+chunkLen/c.peerFrame))
+		}
+		if m <= 0 {
+			if c.sendableLocked(st) > 0 {
+				c.flushLocked()
+				continue
+			}
+			c.srv.counters.shortWrites.Add(1)
+			return n, nil
+		}
+		c.appendGathered(st, &left, m)
+		n += m
 	}
 	return n, nil
+}
+
+// gather is what is left of several buffers, which it does not change.
+type gather struct {
+	bufs [][]byte
+	off  int // in bufs[0]
+}
+
+// appendGathered is appendData for the next n bytes of g: its frames do not end where its buffers do.
+func (c *conn) appendGathered(st *stream, g *gather, n int) {
+	for n > 0 {
+		m := min(n, c.peerFrame)
+		n -= m
+		c.frameHeader(m, http2.FrameData, 0, st.id)
+		c.window -= int32(m)
+		st.window -= int32(m)
+		for m > 0 {
+			b := g.bufs[0][g.off:]
+			if len(b) > m {
+				b = b[:m]
+				g.off += m
+			} else {
+				g.bufs, g.off = g.bufs[1:], 0
+			}
+			c.buf = append(c.buf, b...)
+			m -= len(b)
+		}
+	}
 }
 
 // OnWritable has call called once when something can be written, or the stream has ended; at once, by this goroutine, if that is

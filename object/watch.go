@@ -16,11 +16,22 @@ const (
 // AppendWatchEventJSON appends one event of a JSON watch stream: {"type":"ADDED","object":...} and a newline. obj is a
 // complete object, as JSON or MetadataJSON return it; typ is ADDED, MODIFIED, DELETED, BOOKMARK or ERROR.
 func AppendWatchEventJSON(dst []byte, typ string, obj []byte) []byte {
+	dst = AppendWatchEventJSONHead(dst, typ)
+	dst = append(dst, obj...)
+	return append(dst, WatchEventJSONTail...)
+}
+
+// A frame may also be sent in three parts, so that the object's bytes are not copied: what AppendWatchEventJSONHead appends, the object,
+// WatchEventJSONTail.
+
+// WatchEventJSONTail ends an event of a JSON watch stream behind its object.
+const WatchEventJSONTail = "}\n"
+
+// AppendWatchEventJSONHead appends what stands before the object in an event of a JSON watch stream.
+func AppendWatchEventJSONHead(dst []byte, typ string) []byte {
 	dst = append(dst, `{"type":"`...)
 	dst = append(dst, typ...)
-	dst = append(dst, `","object":`...)
-	dst = append(dst, obj...)
-	return append(dst, "}\n"...)
+	return append(dst, `","object":`...)
 }
 
 // SizeWatchEventJSON is the number of bytes that AppendWatchEventJSON appends for an object of n bytes.
@@ -31,12 +42,19 @@ func SizeWatchEventJSON(typ string, n int) int {
 // AppendWatchEventProtobuf appends one event of a protobuf watch stream: four bytes of length, big-endian, and a bare
 // meta.v1.WatchEvent. obj is a complete envelope, as Protobuf or MetadataProtobuf return it.
 func AppendWatchEventProtobuf(dst []byte, typ string, obj []byte) []byte {
-	raw := rawExtensionSize(len(obj))
+	return append(AppendWatchEventProtobufHead(dst, typ, len(obj)), obj...)
+}
+
+// AppendWatchEventProtobufHead appends what stands before an object of n bytes in an event of a protobuf watch stream; nothing comes
+// after it.
+func AppendWatchEventProtobufHead(dst []byte, typ string, n int) []byte {
+	raw := rawExtensionSize(n)
 	dst = binary.BigEndian.AppendUint32(dst, uint32(watchEventSize(typ, raw)))
 	dst = wire.AppendBytes(dst, watchEventType, typ)
 	dst = wire.AppendTag(dst, watchEventObject, wire.Bytes)
 	dst = wire.AppendUvarint(dst, uint64(raw))
-	return wire.AppendBytes(dst, rawExtensionRaw, obj)
+	dst = wire.AppendTag(dst, rawExtensionRaw, wire.Bytes)
+	return wire.AppendUvarint(dst, uint64(n))
 }
 
 // SizeWatchEventProtobuf is the number of bytes that AppendWatchEventProtobuf appends for an object of n bytes.
