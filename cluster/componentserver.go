@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"syscall"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -134,7 +135,10 @@ func (s componentServer) certificate() (tls.Certificate, error) {
 func explainListen(address string, err error) error {
 	var op *net.OpError
 	if errors.As(err, &op) {
-		return fmt.Errorf("cannot listen on %s: %w (is another cluster running? choose another port, or stop it)", address, op.Err)
+		err = op.Err
+	}
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return fmt.Errorf("cannot listen on %s: %w (is another cluster running? choose another port, or stop it)", address, err)
 	}
 	return fmt.Errorf("cannot listen on %s: %w", address, err)
 }

@@ -42,6 +42,9 @@ type dataDir struct {
 // openDataDir makes the directory if need be, checks that it can be written, and locks it. The lock file holds the
 // id of the process that has it.
 func openDataDir(path string) (*dataDir, error) {
+	if path == "" {
+		return nil, errors.New("--data-dir is empty")
+	}
 	path, err := filepath.Abs(path)
 	if err != nil {
 		return nil, err

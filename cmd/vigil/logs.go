@@ -1,9 +1,11 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"os"
+	"strings"
 
 	"github.com/spf13/pflag"
 	"k8s.io/klog/v2"
@@ -36,7 +38,26 @@ func (f *logFlags) logger() (*slog.Logger, error) {
 	default:
 		return nil, fmt.Errorf("--logging-format: %q is not text or json", f.format)
 	}
-	logger := slog.New(handler)
-	klog.SetSlogLogger(logger)
-	return logger, nil
+	klog.SetSlogLogger(slog.New(libraryHandler{handler}))
+	return slog.New(handler), nil
+}
+
+// libraryHandler takes what libraries log. That an event could not be recorded is an error to client-go, and ordinary
+// here: the server is stopping, or the namespace has gone.
+type libraryHandler struct{ slog.Handler }
+
+func (h libraryHandler) Handle(ctx context.Context, r slog.Record) error {
+	if strings.HasPrefix(r.Message, "Unable to write event") || strings.HasPrefix(r.Message, "Server rejected event") {
+		if r.Level = slog.LevelDebug; !h.Enabled(ctx, r.Level) {
+			return nil
+		}
+	}
+	return h.Handler.Handle(ctx, r)
+}
+
+func (h libraryHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return libraryHandler{h.Handler.WithAttrs(attrs)}
+}
+func (h libraryHandler) WithGroup(name string) slog.Handler {
+	return libraryHandler{h.Handler.WithGroup(name)}
 }
