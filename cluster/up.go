@@ -80,6 +80,9 @@ func Up(ctx context.Context, config UpConfig) error {
 	if err != nil {
 		return err
 	}
+	if config.Nodes < 0 || config.Nodes > maxNodes {
+		return fmt.Errorf("--nodes %d: between 0 and %d are possible", config.Nodes, maxNodes)
+	}
 	dir, err := openDataDir(config.DataDir)
 	if err != nil {
 		return err
@@ -140,7 +143,10 @@ func Up(ctx context.Context, config UpConfig) error {
 		}
 		select {
 		case err := <-served:
-			served <- err
+			served <- nil // what it said is told here
+			if err == nil {
+				return errors.New("the API server ended")
+			}
 			return fmt.Errorf("the API server ended: %w", err)
 		case <-ended:
 			return fmt.Errorf("etcd ended: %w", etcd.Err())
@@ -254,7 +260,10 @@ func (c *UpConfig) startComponents(ctx context.Context, group *errgroup.Group, c
 	}
 }
 
-// nodeNetwork is the pod network of the i-th node: the i-th /24 from 10.244.0.0 on, which is enough for 3,072 nodes.
+// maxNodes is how many nodes have a pod network: as many as there are /24 from 10.244.0.0 to the end of 10.0.0.0/8.
+const maxNodes = 3072
+
+// nodeNetwork is the pod network of the i-th node: the i-th /24 from 10.244.0.0 on.
 func nodeNetwork(i int) netip.Prefix {
 	return netip.PrefixFrom(netip.AddrFrom4([4]byte{10, byte(244 + i>>8), byte(i), 0}), 24)
 }
@@ -266,6 +275,7 @@ func (c *UpConfig) welcome(ctx context.Context, progress *progress, dir, why str
 	if err != nil {
 		return err
 	}
+	config.QPS = -1 // or the wait for nodes would be paced by the client's own limit
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return err
@@ -302,7 +312,7 @@ func (c *UpConfig) waitForNodes(ctx context.Context, client kubernetes.Interface
 	ticker := time.NewTicker(10 * time.Millisecond)
 	defer ticker.Stop()
 	for {
-		list, err := client.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
+		list, err := client.CoreV1().Nodes().List(ctx, metav1.ListOptions{ResourceVersion: "0"})
 		if err == nil {
 			ready := 0
 			for i := range list.Items {
