@@ -9,7 +9,7 @@ KUBECTL    := k8s.io/component-base/version
 LDFLAGS    := -s -w -X main.version=$(VERSION) -X $(KUBECTL).gitVersion=$(KUBERNETES) -X $(KUBECTL).gitMajor=1 \
 	-X $(KUBECTL).gitMinor=$(word 2,$(subst ., ,$(KUBERNETES)))
 
-.PHONY: up build test lint vet staticcheck clean
+.PHONY: up build test lint vet staticcheck bench clean
 
 up: build
 	$(BIN)/vigil up
@@ -34,6 +34,11 @@ staticcheck: $(BIN)/staticcheck
 
 $(BIN)/staticcheck: tools/go.mod tools/go.sum
 	cd tools && $(GO) build -o $@ honnef.co/go/tools/cmd/staticcheck
+
+# Vigil beside the upstream library, scenario by scenario: half an hour, or three minutes with QUICK=1.
+# bench/ and its peer/ and etcd/ are modules of their own. bench/README.md has the other settings.
+bench:
+	cd bench && $(GO) build -o out/bin/run ./run && out/bin/run
 
 clean:
 	rm -rf $(BIN)

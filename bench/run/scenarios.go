@@ -1,0 +1,195 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// runScenario puts one server through one scenario and records what was measured.
+func (e *environment) runScenario(ctx context.Context, s scenario, server string) error {
+	if s.kind == kindInformer {
+		return e.runInformers(ctx, s, server)
+	}
+	data, err := e.freshData(ctx, s.data)
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(data)
+	fmt.Fprintf(os.Stderr, "\n== %s, %s\n", s.name, server)
+	etcd, err := e.startEtcd(ctx, data)
+	if err != nil {
+		return err
+	}
+	defer func() { etcd.stop(10 * time.Second) }()
+	if s.kind == kindStartup {
+		return e.measureStartup(ctx, s, server)
+	}
+	p, _, err := e.startServer(ctx, server)
+	if err != nil {
+		return err
+	}
+	defer func() { p.stop(5 * time.Second) }()
+	for _, st := range s.steps {
+		restart := func() error { return fmt.Errorf("%s does not restart servers", s.name) }
+		pidFile := filepath.Join(e.ram, "server.pid")
+		if s.kind == kindResume {
+			st.args += " --pid-file " + pidFile
+			restart = func() error {
+				p.stop(5 * time.Second)
+				var err error
+				if p, _, err = e.startServer(ctx, server); err != nil {
+					return err
+				}
+				return os.WriteFile(pidFile, []byte(strconv.Itoa(p.pid())), 0o644)
+			}
+		}
+		if err := e.load(ctx, server, s, st, p, etcd, restart); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// load runs the load generator and records its results as those of a step.
+func (e *environment) load(ctx context.Context, server string, s scenario, st step, p, etcd *process, restart func() error) error {
+	args := append(strings.Fields(st.args), "--kubeconfig", e.pki("admin.kubeconfig"), "--label", server, "--server-pid", strconv.Itoa(p.pid()), "--etcd-pid", strconv.Itoa(etcd.pid()))
+	if server == peer && s.name == "big" { // upstream builds whole lists: as many clients as it survives
+		args = append(args, "--watchers", strconv.Itoa(e.sizes().bigClientsPeer))
+	}
+	if !strings.Contains(st.args, "--nodes") && s.data.nodes > 0 {
+		args = append(args, "--nodes", strconv.Itoa(s.data.nodes))
+	}
+	fmt.Fprintln(os.Stderr, "+ load", st.args)
+	profiled := make(chan error, 1)
+	if st.profile && e.profile > 0 {
+		go func() { profiled <- e.takeProfile(ctx, fmt.Sprintf("%s-%s", server, st.id)) }()
+	} else {
+		profiled <- nil
+	}
+	cmd := exec.CommandContext(ctx, e.bin("load"), args...)
+	cmd.Stderr = os.Stderr
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	lines := bufio.NewScanner(out)
+	for lines.Scan() {
+		if lines.Text() == "restart" {
+			if err := restart(); err != nil {
+				_ = cmd.Process.Kill()
+				_ = cmd.Wait()
+				return err
+			}
+			continue
+		}
+		var r result
+		if err := json.Unmarshal(lines.Bytes(), &r); err != nil {
+			return fmt.Errorf("load %s: %w: %s", st.id, err, lines.Bytes())
+		}
+		r["server"], r["group"], r["step"] = server, s.name, st.id
+		e.record(r)
+	}
+	if err := cmd.Wait(); err != nil {
+		return fmt.Errorf("load %s: %w", st.id, err)
+	}
+	return <-profiled
+}
+
+func (e *environment) sizes() sizes {
+	if e.quick {
+		return quick
+	}
+	return full
+}
+
+// takeProfile writes out/NAME.pprof.
+func (e *environment) takeProfile(ctx context.Context, name string) error {
+	body, err := e.get(ctx, fmt.Sprintf("/debug/pprof/profile?seconds=%d", e.profile))
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(e.out, name+".pprof"), body, 0o644)
+}
+
+func (e *environment) get(ctx context.Context, path string) ([]byte, error) {
+	client, err := e.client()
+	if err != nil {
+		return nil, err
+	}
+	defer client.CloseIdleConnections()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, e.url()+path, nil)
+	if err != nil {
+		return nil, err
+	}
+	resp, err := client.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err == nil && resp.StatusCode != http.StatusOK {
+		err = fmt.Errorf("GET %s: %s: %.200s", path, resp.Status, body)
+	}
+	return body, err
+}
+
+// measureStartup starts the server three times on the same data. Memory is read
+// once it has settled: what a fresh server needs, before any load.
+func (e *environment) measureStartup(ctx context.Context, s scenario, server string) error {
+	for range 3 {
+		p, took, err := e.startServer(ctx, server)
+		if err != nil {
+			return err
+		}
+		settle := 5 * time.Second
+		if e.quick {
+			settle = 2 * time.Second
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(settle):
+		}
+		rss, peak := memoryOf(p.pid())
+		p.stop(5 * time.Second)
+		r := result{"scenario": "startup", "server": server, "group": s.name, "step": s.name, "pods": s.data.pods,
+			"listening_ms": float64(took.listening.Microseconds()) / 1000, "ready_ms": float64(took.ready.Microseconds()) / 1000, "rss_mb": rss, "peak_mb": peak}
+		fmt.Fprintf(os.Stderr, "# startup pods=%d ready_ms=%.0f rss_mb=%.0f peak_mb=%.0f\n", s.data.pods, r["ready_ms"], rss, peak)
+		e.record(r)
+	}
+	return ctx.Err()
+}
+
+// memoryOf returns VmRSS and VmHWM in MB.
+func memoryOf(pid int) (rss, peak float64) {
+	b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	for line := range bytes.Lines(b) {
+		f := bytes.Fields(line)
+		if len(f) < 2 {
+			continue
+		}
+		kb, _ := strconv.ParseFloat(string(f[1]), 64)
+		switch string(f[0]) {
+		case "VmRSS:":
+			rss = kb / 1024
+		case "VmHWM:":
+			peak = kb / 1024
+		}
+	}
+	return rss, peak
+}
