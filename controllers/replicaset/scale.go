@@ -40,13 +40,12 @@ func replicas(set *appsv1.ReplicaSet) int32 {
 // create makes pods in batches of 1, 2, 4 ..., and stops after a batch in which one failed: when a quota or a webhook
 // refuses, it refuses all, and asking a thousand times would help nobody.
 func (c *Controller) create(ctx context.Context, set *appsv1.ReplicaSet, count int) error {
-	pod := fromTemplate(set)
 	for batch := 1; count > 0; batch *= 2 {
 		batch = min(batch, count)
 		errs := make([]error, batch)
 		var group sync.WaitGroup
 		for i := range batch {
-			group.Go(func() { errs[i] = c.createOne(ctx, set, pod) })
+			group.Go(func() { errs[i] = c.createOne(ctx, set) })
 		}
 		group.Wait()
 		if err := cmp.Or(errs...); err != nil {
@@ -57,7 +56,8 @@ func (c *Controller) create(ctx context.Context, set *appsv1.ReplicaSet, count i
 	return nil
 }
 
-func (c *Controller) createOne(ctx context.Context, set *appsv1.ReplicaSet, pod *corev1.Pod) error {
+func (c *Controller) createOne(ctx context.Context, set *appsv1.ReplicaSet) error {
+	pod := fromTemplate(set) // one for each: encoding it writes into it
 	made, err := c.client.CoreV1().Pods(set.Namespace).Create(ctx, pod, metav1.CreateOptions{})
 	if apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
 		return nil // the set will go, too
