@@ -38,6 +38,7 @@ type call struct {
 	// Set by the route, for the metrics.
 	resource *metrics.Resource
 	verb     metrics.Verb
+	detached bool // a watch that goes on, and is counted when it ends
 }
 
 // noCache is the Cache-Control of everything that does not say otherwise.
@@ -107,6 +108,9 @@ func (c *call) finish() {
 		if p != nil {
 			defer panic(http.ErrAbortHandler) // what is on the wire is broken: cut it off
 		}
+	}
+	if c.detached {
+		return
 	}
 	code := c.rec.code
 	if code == 0 {

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"slices"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -135,9 +136,18 @@ func (c *call) serveWatch(rt *route, opts *request.ListOptions) {
 		c.fail(c.notSupported(rt.Kind))
 		return
 	}
-	running := rt.Metrics.Running(metrics.Watch, c.info.Scope())
-	defer running.Dec()
-	if err := c.server.reader.Watch(&c.rec, c.req, &rt.Resource, &c.info, opts); err != nil {
+	running, scope, began := rt.Metrics.Running(metrics.Watch, c.info.Scope()), c.info.Scope(), c.began
+	over := func() {
+		running.Dec()
+		rt.Metrics.Done(metrics.Watch, scope, http.StatusOK, false, time.Since(began))
+	}
+	detached, err := c.server.reader.Watch(&c.rec, c.req, &rt.Resource, &c.info, opts, over)
+	if detached {
+		c.detached = true
+		return
+	}
+	running.Dec()
+	if err != nil {
 		c.fail(err)
 	}
 }

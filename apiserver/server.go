@@ -20,6 +20,7 @@ import (
 	"vigil/apiserver/metrics"
 	"vigil/apiserver/read"
 	"vigil/apiserver/write"
+	"vigil/h2"
 	"vigil/kinds"
 	"vigil/store"
 	"vigil/watchcache"
@@ -175,7 +176,7 @@ func (s *Server) Run(ctx context.Context) error {
 	s.addr = listener.Addr()
 	close(s.serving)
 
-	srv := s.httpServer()
+	srv, h2srv := s.httpServers()
 	g, ctx := errgroup.WithContext(ctx)
 	// The caches outlive the end of ctx: requests that are finishing still read from them.
 	cacheCtx, stopCaches := context.WithCancel(context.WithoutCancel(ctx))
@@ -188,49 +189,59 @@ func (s *Server) Run(ctx context.Context) error {
 		return fmt.Errorf("api server: watch caches: %w", err)
 	})
 	g.Go(func() error {
-		err := srv.ServeTLS(listener, "", "")
+		err := srv.ServeTLS(h2.NewListener(listener), "", "")
 		if errors.Is(err, http.ErrServerClosed) {
 			return nil
 		}
 		return fmt.Errorf("api server: %w", err)
 	})
+	g.Go(func() error { return s.reader.Run(cacheCtx) })
 	for i, hook := range s.config.StartHooks {
 		g.Go(func() error { return s.runHook(ctx, hook, s.started[i]) })
 	}
 	g.Go(func() error {
 		<-ctx.Done()
-		err := s.shutdown(context.WithoutCancel(ctx), srv)
+		err := s.shutdown(context.WithoutCancel(ctx), srv, h2srv)
 		stopCaches()
 		return err
 	})
 	return g.Wait()
 }
 
-func (s *Server) httpServer() *http.Server {
+// httpServers returns the server of the port, which speaks HTTP/1.1 and hands HTTP/2 connections to the other.
+func (s *Server) httpServers() (*http.Server, *h2.Server) {
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
 	protocols.SetHTTP2(true)
-	return &http.Server{
+	errorLog := log.New(debugLog{s.log}, "", 0)
+	srv := &http.Server{
 		Handler:           s,
 		TLSConfig:         s.tls,
 		Protocols:         protocols,
 		ReadHeaderTimeout: 32 * time.Second,
 		IdleTimeout:       90 * time.Second,
 		ConnContext:       func(ctx context.Context, _ net.Conn) context.Context { return s.ConnContext(ctx) },
-		ErrorLog:          log.New(debugLog{s.log}, "", 0),
-		HTTP2: &http.HTTP2Config{
-			// One client may run that many watches at once on its connection.
-			MaxConcurrentStreams:          1000,
-			MaxReceiveBufferPerStream:     256 << 10,
-			MaxReceiveBufferPerConnection: 1 << 20,
-			// A peer that has vanished is noticed, and its watches freed.
-			SendPingTimeout: 30 * time.Second,
-			PingTimeout:     15 * time.Second,
-		},
+		ErrorLog:          errorLog,
 	}
+	h2srv := &h2.Server{
+		Handler: s,
+		// One client may run that many watches at once on its connection.
+		MaxConcurrentStreams: 1000,
+		UploadPerStream:      256 << 10,
+		UploadPerConn:        1 << 20,
+		IdleTimeout:          90 * time.Second,
+		// A peer that has vanished is noticed, and its watches freed.
+		PingInterval: 30 * time.Second,
+		PingTimeout:  15 * time.Second,
+		Logger:       s.log,
+		ErrorLog:     errorLog,
+	}
+	h2srv.Configure(srv)
+	return srv, h2srv
 }
 
-func (s *Server) shutdown(ctx context.Context, srv *http.Server) error {
+// shutdown ends what srv and h2srv serve: first the watches, which end by themselves.
+func (s *Server) shutdown(ctx context.Context, srv *http.Server, h2srv *h2.Server) error {
 	s.stopping.Store(true)
 	if s.config.ShutdownDelay > 0 {
 		time.Sleep(s.config.ShutdownDelay)
@@ -238,9 +249,13 @@ func (s *Server) shutdown(ctx context.Context, srv *http.Server) error {
 	close(s.draining)
 	ctx, cancel := context.WithTimeout(ctx, s.config.ShutdownTimeout)
 	defer cancel()
-	err := srv.Shutdown(ctx)
+	err := srv.Shutdown(ctx) // tells h2srv, too
+	if err == nil {
+		err = h2srv.Shutdown(ctx) // its handlers may outlive their connections
+	}
 	if errors.Is(err, context.DeadlineExceeded) {
 		s.log.Warn("requests were cut off at shutdown", "after", s.config.ShutdownTimeout)
+		h2srv.Close()
 		err = srv.Close()
 	}
 	if err != nil {

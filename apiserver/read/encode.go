@@ -33,6 +33,13 @@ type encoder interface {
 	contentType() string
 }
 
+// sharedEncoder is an encoder of events that are the same for all who watch: it puts a frame around the object's shared bytes.
+type sharedEncoder interface {
+	encoder
+	// split returns the three parts of a frame: what it has appended to head, the object's bytes, and the end.
+	split(head []byte, typ string, v *object.Version) (newHead, body, tail []byte, err error)
+}
+
 // newEncoder returns the encoder for a negotiated form.
 func newEncoder(r *http.Request, form negotiate.Result, res *Resource) (encoder, error) {
 	switch form.View {
@@ -76,6 +83,16 @@ func (e jsonEncoder) event(dst []byte, typ string, v *object.Version) ([]byte, e
 	return object.AppendWatchEventJSON(dst, typ, body), nil
 }
 
+var jsonTail = []byte(object.WatchEventJSONTail)
+
+func (e jsonEncoder) split(head []byte, typ string, v *object.Version) (newHead, body, tail []byte, err error) {
+	body, err = e.object(v)
+	if err != nil {
+		return head, nil, nil, err
+	}
+	return object.AppendWatchEventJSONHead(head, typ), body, jsonTail, nil
+}
+
 func (e jsonEncoder) bookmark(dst []byte, rev int64, initialEnd bool) ([]byte, error) {
 	if e.metadata {
 		return object.AppendWatchEventJSON(dst, bookmark, metadataBookmark(rev, initialEnd)), nil
@@ -99,18 +116,27 @@ func (jsonEncoder) contentType() string { return "application/json" }
 
 type protobufEncoder plainEncoder
 
-func (e protobufEncoder) event(dst []byte, typ string, v *object.Version) ([]byte, error) {
-	var body []byte
-	var err error
+func (e protobufEncoder) object(v *object.Version) ([]byte, error) {
 	if e.metadata {
-		body, err = v.MetadataProtobuf()
-	} else {
-		body, err = v.Protobuf()
+		return v.MetadataProtobuf()
 	}
+	return v.Protobuf()
+}
+
+func (e protobufEncoder) event(dst []byte, typ string, v *object.Version) ([]byte, error) {
+	body, err := e.object(v)
 	if err != nil {
 		return dst, err
 	}
 	return object.AppendWatchEventProtobuf(dst, typ, body), nil
+}
+
+func (e protobufEncoder) split(head []byte, typ string, v *object.Version) (newHead, body, tail []byte, err error) {
+	body, err = e.object(v)
+	if err != nil {
+		return head, nil, nil, err
+	}
+	return object.AppendWatchEventProtobufHead(head, typ, len(body)), body, nil, nil
 }
 
 func (e protobufEncoder) bookmark(dst []byte, rev int64, initialEnd bool) ([]byte, error) {

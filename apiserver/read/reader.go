@@ -1,6 +1,8 @@
 package read
 
 import (
+	"context"
+	"runtime"
 	"time"
 
 	"vigil/apiserver/metrics"
@@ -43,6 +45,7 @@ type Reader struct {
 	bookmarkEvery time.Duration
 	compress      bool
 	draining      <-chan struct{}
+	delivery      *delivery
 }
 
 // New returns a reader.
@@ -54,5 +57,10 @@ func New(c Config) *Reader {
 	if r.bookmarkEvery == 0 {
 		r.bookmarkEvery = time.Minute
 	}
+	r.delivery = newDelivery(runtime.GOMAXPROCS(0), c.Draining)
 	return r
 }
+
+// Run drives the watches of HTTP/2 clients until ctx ends. Without it each of them has a goroutine of its own, like all others.
+// When ctx ends no watches should be left: those that are, are cut off.
+func (r *Reader) Run(ctx context.Context) error { return r.delivery.run(ctx) }

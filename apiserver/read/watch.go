@@ -1,7 +1,6 @@
 package read
 
 import (
-	"context"
 	"math/rand/v2"
 	"net/http"
 	"time"
@@ -10,53 +9,69 @@ import (
 
 	"vigil/apiserver/request"
 	"vigil/apiserver/respond"
+	"vigil/h2"
 	"vigil/watchcache"
 )
 
-// Watch answers a watch. It returns when the watch has ended; an error means that it never began.
-func (r *Reader) Watch(w http.ResponseWriter, req *http.Request, res *Resource, info *request.Info, opts *request.ListOptions) error {
+// Watch answers a watch. An error means that it never began. Over HTTP/2 it may go on when Watch has returned: detached is
+// true then, and over is called when it has ended. Else over is not called.
+func (r *Reader) Watch(w http.ResponseWriter, req *http.Request, res *Resource, info *request.Info, opts *request.ListOptions, over func()) (detached bool, err error) {
 	if err := opts.Complete(); err != nil {
-		return err
+		return false, err
 	}
 	sel, err := Selection(res.Kind, info, opts)
 	if err != nil {
-		return err
+		return false, err
 	}
 	endpoint := Endpoint(res.Kind)
 	endpoint.Watch = true
 	form, err := Accept(req, endpoint)
 	if err != nil {
-		return err
+		return false, err
 	}
 	enc, err := newEncoder(req, form, res)
 	if err != nil {
-		return err
+		return false, err
 	}
 	from, initial, err := watchcache.WatchFreshness(opts.ResourceVersion, opts.SendInitialEvents)
 	if err != nil {
-		return apierrors.NewBadRequest(err.Error())
+		return false, apierrors.NewBadRequest(err.Error())
 	}
-	s := &stream{res: res, enc: enc, bookmarks: opts.AllowWatchBookmarks, every: r.bookmarkEvery, scope: info.Scope()}
-	s.deadline = time.Now().Add(r.duration(opts.TimeoutSeconds))
-	if s.out, err = r.sink(w, req, form, enc, s.deadline); err != nil {
+	common := watch{res: res, enc: enc, bookmarks: opts.AllowWatchBookmarks, every: r.bookmarkEvery, scope: info.Scope()}
+	common.deadline = time.Now().Add(r.duration(opts.TimeoutSeconds))
+	if initial {
+		common.began = time.Now()
+	}
+	begin := func(w *watch, expired func()) (err error) {
+		w.cursor, err = res.Cache.StartWatch(req.Context(), from, initial, watchcache.WatchOptions{Selection: sel, EndBookmark: true, OnExpired: expired})
 		return err
+	}
+	if shared, ok := enc.(sharedEncoder); ok && r.drives(w, req) {
+		r.delivery.serve(w, &driven{watch: common, shared: shared, over: over}, begin)
+		return true, nil
+	}
+	s := &stream{watch: common}
+	if s.out, err = r.sink(w, req, form, enc, s.deadline); err != nil {
+		return false, err
 	}
 	defer s.out.close()
 	if req.Method == http.MethodHead {
-		return nil
+		return false, nil
 	}
-	if initial {
-		s.began = time.Now()
-	}
-	s.cursor, err = res.Cache.StartWatch(req.Context(), from, initial, watchcache.WatchOptions{Selection: sel, EndBookmark: true, OnExpired: s.out.expired})
-	if err != nil {
+	if err := begin(&s.watch, s.out.expired); err != nil {
 		// The client is told inside of the stream; if it is gone, nobody needs to be.
 		_ = s.fail(wireError(err, err.Error()))
-		return nil
+		return false, nil
 	}
 	defer s.cursor.Close()
 	s.run(req.Context(), r.draining)
-	return nil
+	return false, nil
+}
+
+// drives says whether the workers of the delivery can drive the watch that req asks for: whether its connection writes without
+// blocking, and its events are the same for all.
+func (r *Reader) drives(w http.ResponseWriter, req *http.Request) bool {
+	return r.delivery.running() && h2.Detachable(w) && req.Method == http.MethodGet && !(r.compress && respond.AcceptsEncoding(req) != "")
 }
 
 // duration is how long a watch lasts: what the client says, or a random time, so that the watches of many clients that
@@ -69,176 +84,59 @@ func (r *Reader) duration(timeoutSeconds int64) time.Duration {
 	return r.minTimeout + rand.N(r.minTimeout)
 }
 
-// stream is one running watch. Everything it does between two waits is pump and tick, which never wait for anything but
-// the client's connection: a few workers could drive many streams.
-type stream struct {
+// watch is one running watch: where it stands and what it has to tell its client. Two things drive one: a goroutine of its own
+// (stream), or the workers of a delivery (driven).
+type watch struct {
 	res       *Resource
 	enc       encoder
-	out       sink
 	cursor    *watchcache.Cursor
 	bookmarks bool
 	every     time.Duration // between bookmarks
 	deadline  time.Time
-	began     time.Time // of a watch whose initial events are not over; zero else
+	began     time.Time // of a watch that begins with initial events; zero else
 	scope     string    // for metrics
 }
 
-// flushEvents is the size in bytes at which pending events are handed to the connection before looking for more.
-const flushEvents = 64 << 10
-
-// pump sends all that is pending, in few writes. It fails when the watch is over: with the client, or with what has
-// been reported to it already.
-func (s *stream) pump() error {
-	ev, ok, err := s.cursor.Next()
-	if !ok && err == nil {
-		return nil
+// appendInitialEnd marks the end of the initial events, which a client sees only if it asked for bookmarks.
+func (w *watch) appendInitialEnd(dst []byte, rev int64) ([]byte, error) {
+	w.res.Metrics.WatchList(w.scope, time.Since(w.began))
+	if !w.bookmarks {
+		return dst, nil
 	}
-	buf := respond.Buffer()
-	defer respond.Release(buf)
-	delivered := 0
-	defer func() { s.res.Metrics.Events.Add(float64(delivered)) }()
-	for ; ok; ev, ok, err = s.cursor.Next() {
-		before := len(*buf)
-		var encodeErr error
-		if ev.Type == watchcache.Bookmark {
-			encodeErr = s.initialEnd(buf, ev.Rev)
-		} else {
-			*buf, encodeErr = s.enc.event(*buf, string(ev.Type), ev.Object)
-			delivered++
-		}
-		if encodeErr != nil {
-			if err := s.flush(buf); err != nil {
-				return err
-			}
-			return s.fail(encodeErr)
-		}
-		if size := len(*buf) - before; size > 0 {
-			s.res.Metrics.EventSizes.Observe(float64(size))
-		}
-		if len(*buf) >= flushEvents || s.out.single() {
-			if err := s.flush(buf); err != nil {
-				return err
-			}
-		}
-	}
-	if flushErr := s.flush(buf); flushErr != nil {
-		return flushErr
-	}
-	if err != nil {
-		return s.fail(wireError(err, err.Error()))
-	}
-	return nil
+	return w.enc.bookmark(dst, rev, true)
 }
 
-// initialEnd marks the end of the initial events, which a client sees only if it asked for bookmarks.
-func (s *stream) initialEnd(buf *[]byte, rev int64) error {
-	s.res.Metrics.WatchList(s.scope, time.Since(s.began))
-	if !s.bookmarks {
-		return nil
+// appendProgress appends a bookmark, if the client wants them and there is a revision to tell. Everything pending must have been
+// sent.
+func (w *watch) appendProgress(dst []byte) ([]byte, error) {
+	rev := w.cursor.Progress()
+	if !w.bookmarks || rev == 0 {
+		return dst, nil
 	}
-	var err error
-	*buf, err = s.enc.bookmark(*buf, rev, true)
-	return err
+	return w.enc.bookmark(dst, rev, false)
 }
 
-func (s *stream) flush(buf *[]byte) error {
-	if len(*buf) == 0 {
-		return nil
-	}
-	err := s.out.send(*buf)
-	*buf = (*buf)[:0]
-	return err
-}
-
-// tick sends a bookmark, if the client wants them and there is a revision to tell. It is to be called when pump has just
-// returned.
-func (s *stream) tick() error {
-	rev := s.cursor.Progress()
-	if !s.bookmarks || rev == 0 {
-		return nil
-	}
-	buf := respond.Buffer()
-	defer respond.Release(buf)
-	var err error
-	if *buf, err = s.enc.bookmark(*buf, rev, false); err != nil {
-		return s.fail(err)
-	}
-	return s.flush(buf)
-}
-
-// fail ends the watch with an ERROR event and returns the error that it reports.
-func (s *stream) fail(err error) error {
+// appendFailure appends the ERROR event that ends a watch.
+func (w *watch) appendFailure(dst []byte, err error) ([]byte, error) {
 	status := respond.Status(err)
-	buf := respond.Buffer()
-	defer respond.Release(buf)
-	var encodeErr error
-	if *buf, encodeErr = s.enc.status(*buf, &status); encodeErr != nil {
-		return encodeErr
-	}
-	if sendErr := s.flush(buf); sendErr != nil {
-		return sendErr
-	}
-	return err
+	return w.enc.status(dst, &status)
 }
 
 // beforeEnd is how long before the deadline a watch gets its last bookmark.
 const beforeEnd = 2 * time.Second
 
-// run drives the stream until its deadline, the end of the client or the end of the server.
-func (s *stream) run(ctx context.Context, draining <-chan struct{}) {
-	wake := make(chan struct{}, 1)
-	notify := func() {
-		select {
-		case wake <- struct{}{}:
-		default:
-		}
-	}
-	next, last := s.nextTick(time.Now(), false)
-	timer := time.NewTimer(time.Until(next))
-	defer timer.Stop()
-	s.out.begin()
-	for {
-		if s.pump() != nil {
-			return
-		}
-		s.cursor.Notify(notify)
-		select {
-		case <-wake:
-		case <-ctx.Done():
-			return
-		case <-s.out.gone():
-			return
-		case <-draining:
-			if s.pump() == nil {
-				// Nothing is left to do for a client that does not take its last bookmark.
-				_ = s.tick()
-			}
-			return
-		case now := <-timer.C:
-			if !now.Before(s.deadline) {
-				return
-			}
-			if s.pump() != nil || s.tick() != nil {
-				return
-			}
-			next, last = s.nextTick(now, last)
-			timer.Reset(time.Until(next))
-		}
-	}
-}
-
-// nextTick says when the stream has to look at the clock again: for a bookmark, for the last bookmark or for the end.
+// nextTick says when the watch has to look at the clock again: for a bookmark, for the last bookmark or for the end.
 // last is true when the last bookmark is the next or behind.
-func (s *stream) nextTick(now time.Time, last bool) (time.Time, bool) {
-	if !s.bookmarks || last {
-		return s.deadline, true
+func (w *watch) nextTick(now time.Time, last bool) (time.Time, bool) {
+	if !w.bookmarks || last {
+		return w.deadline, true
 	}
-	end := s.deadline.Add(-beforeEnd)
-	if regular := now.Add(s.every); regular.Before(end) {
+	end := w.deadline.Add(-beforeEnd)
+	if regular := now.Add(w.every); regular.Before(end) {
 		return regular, false
 	}
 	if now.Before(end) {
 		return end, true
 	}
-	return s.deadline, true
+	return w.deadline, true
 }
