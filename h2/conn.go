@@ -64,7 +64,7 @@ type conn struct {
 
 	buf         []byte // frames not yet written; pooled, nil when there are none
 	tableUpdate bool   // the next header block must say that we use no dynamic table
-	blocked     []*stream
+	line        line
 	pumping     bool // without sock: the writing goroutine runs
 	inFlight    int  // without sock: bytes being written by it
 	failed      error
@@ -384,8 +384,8 @@ func (c *conn) windowUpdate(fh http2.FrameHeader) error {
 		return &streamError{fh.StreamID, http2.ErrCodeFlowControl, "stream window overflows"}
 	}
 	st.window += int32(increment)
-	if st.queued {
-		c.wakeLocked()
+	if st.queued && c.sendableLocked(st) > 0 {
+		c.wakeStreamLocked(st)
 	}
 	return nil
 }
@@ -400,7 +400,7 @@ func (c *conn) reset(f *http2.RSTStreamFrame) error {
 		}
 		return err
 	}
-	if !st.detached {
+	if st.young() {
 		c.srv.counters.resets.Add(1)
 		err = c.guard.reset()
 	}
@@ -488,7 +488,6 @@ func (c *conn) endAllLocked(err error) {
 	for _, st := range c.streams {
 		st.endLocked(err)
 	}
-	c.blocked = nil
 	if !c.pumping && c.buf != nil {
 		putBuffer(c.buf)
 		c.buf = nil

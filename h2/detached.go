@@ -180,7 +180,7 @@ func (s *Stream) OnWritable(call func()) {
 	c.mu.Lock()
 	if call != nil && !st.closed && c.sendableLocked(st) == 0 {
 		st.onWritable = call
-		c.blockLocked(st)
+		c.line.add(st)
 		c.mu.Unlock()
 		return
 	}

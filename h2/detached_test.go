@@ -273,6 +273,48 @@ func TestTryWrite_FullSocket(t *testing.T) {
 	}
 }
 
+// TestTryWrite_StuckSocket: a client that never reads again is given up.
+func TestTryWrite_StuckSocket(t *testing.T) {
+	streams := make(chan *Stream, 1)
+	s := start(t, &Server{Handler: detaching(streams), WriteTimeout: 50 * time.Millisecond})
+	r := dialRaw(t, s.addr, http2.Setting{ID: http2.SettingInitialWindowSize, Val: 1 << 30})
+	r.must(r.WriteWindowUpdate(0, 1<<30))
+	r.get(1, "/")
+	st := <-streams
+	closed := make(chan struct{})
+	st.OnClose(func() { close(closed) })
+	for n := 1; n > 0; {
+		n, _ = st.TryWrite(make([]byte, 10_000))
+	}
+	<-closed
+	if got := s.Stats(); got.Stuck != 1 {
+		t.Errorf("stats: %+v", got)
+	}
+}
+
+// TestTryWrite_OneFrame: buffers that belong together go out as one frame.
+func TestTryWrite_OneFrame(t *testing.T) {
+	streams := make(chan *Stream, 1)
+	s := start(t, &Server{Handler: detaching(streams)})
+	r := dialRaw(t, s.addr)
+	r.get(1, "/")
+	st := <-streams
+	parts := [][]byte{[]byte("{"), nil, bytes.Repeat([]byte("o"), 5000), []byte("}"), []byte("\n")}
+	if n, err := st.TryWrite(parts...); n != 5003 || err != nil {
+		t.Errorf("TryWrite: %d, %v", n, err)
+	}
+	if status := r.status(1); status != "200" {
+		t.Errorf("status %s", status)
+	}
+	for _, want := range []string{"first ", string(bytes.Join(parts, nil))} {
+		f, ok := r.next().(*http2.DataFrame)
+		if !ok || string(f.Data()) != want {
+			t.Errorf("got %v, want %.10q...", f, want)
+		}
+	}
+	st.Close()
+}
+
 // TestWriteTimeout: a connection whose client reads nothing at all is given up, and so is a handler's wait for a window.
 func TestWriteTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -2,6 +2,8 @@ package h2
 
 import (
 	"encoding/binary"
+	"errors"
+	"os"
 	"time"
 
 	"golang.org/x/net/http2"
@@ -197,42 +199,69 @@ func (c *conn) drained() {
 	c.mu.Lock()
 	defer c.unlock()
 	if err := c.sock.failure(); err != nil {
+		if errors.Is(err, os.ErrDeadlineExceeded) && c.failed == nil {
+			c.srv.counters.stuck.Add(1)
+		}
 		c.failLocked(err)
 	}
 	c.wakeLocked()
 }
 
-// blockLocked puts a stream into the line of those that wait for a window or for the socket.
-func (c *conn) blockLocked(st *stream) {
+// line is the streams that wait for a window or for the socket, first come first. A stream is in it while queued is set.
+type line struct{ first, last *stream }
+
+func (l *line) add(st *stream) {
+	if st.queued {
+		return
+	}
+	st.queued, st.previous = true, l.last
+	if l.last != nil {
+		l.last.next = st
+	} else {
+		l.first = st
+	}
+	l.last = st
+}
+
+func (l *line) remove(st *stream) {
 	if !st.queued {
-		st.queued = true
-		c.blocked = append(c.blocked, st)
+		return
+	}
+	if st.previous != nil {
+		st.previous.next = st.next
+	} else {
+		l.first = st.next
+	}
+	if st.next != nil {
+		st.next.previous = st.previous
+	} else {
+		l.last = st.previous
+	}
+	st.queued, st.previous, st.next = false, nil, nil
+}
+
+// wakeLocked wakes all streams in line that can send. They come back to its end if others took the window first.
+func (c *conn) wakeLocked() {
+	if c.line.first == nil || c.window <= 0 || c.pendingLocked() > c.limits.pending {
+		return
+	}
+	for st := c.line.first; st != nil; {
+		next := st.next
+		if st.window > 0 {
+			c.wakeStreamLocked(st)
+		}
+		st = next
 	}
 }
 
-// wakeLocked wakes the streams in line that can send. They come back to its end if another took the window first.
-func (c *conn) wakeLocked() {
-	if len(c.blocked) == 0 || c.window <= 0 || c.pendingLocked() > c.limits.pending {
-		return
-	}
-	rest := c.blocked[:0]
-	for _, st := range c.blocked {
-		if !st.closed && st.window <= 0 {
-			rest = append(rest, st)
-			continue
-		}
-		st.queued = false
-		st.stalled = 0
-		st.cond.Broadcast()
-		if st.onWritable != nil {
-			c.calls = append(c.calls, st.onWritable)
-			st.onWritable = nil
-		}
-	}
-	clear(c.blocked[len(rest):])
-	c.blocked = rest
-	if len(rest) == 0 {
-		c.blocked = nil
+// wakeStreamLocked takes a stream out of the line.
+func (c *conn) wakeStreamLocked(st *stream) {
+	c.line.remove(st)
+	st.stalled = 0
+	st.cond.Broadcast()
+	if st.onWritable != nil {
+		c.calls = append(c.calls, st.onWritable)
+		st.onWritable = nil
 	}
 }
 
@@ -258,7 +287,7 @@ func (st *stream) send(block []byte, data [2][]byte, trailers []byte, end bool) 
 				if c.sendableLocked(st) > 0 {
 					continue // flushing took it off what was pending
 				}
-				c.blockLocked(st)
+				c.line.add(st)
 				st.waiting = true
 				st.cond.Wait()
 				st.waiting = false

@@ -43,11 +43,12 @@ type Server struct {
 	// IdleTimeout is how long a connection may be without a stream. 0 means 90 s, less than 0 for ever.
 	IdleTimeout time.Duration
 	// PingInterval is how long a client may be silent before it is sent a PING, PingTimeout how long it may take to answer with
-	// anything at all. 0 means 30 s and 15 s; a PingInterval less than 0 sends none.
+	// anything at all. 0 means 1 min and 3 min; a PingInterval less than 0 sends none. TCP finds hosts that are gone; this finds
+	// processes that hang, and should not take a kubectl for one that was stopped with Ctrl-Z.
 	PingInterval, PingTimeout time.Duration
 
-	// ResetBurst and ResetRate bound the streams a client may reset, or open in vain, before they are answered: so many at
-	// once, and so many each second. 0 means 1000 (or MaxConcurrentStreams if that is more) and 100. A client beyond them is
+	// ResetBurst and ResetRate bound the streams a client may reset within two seconds, or open in vain: so many at once, and so
+	// many each second. 0 means 1000 (or MaxConcurrentStreams if that is more) and 100. A client beyond them is
 	// closed with ENHANCE_YOUR_CALM (CVE-2023-44487).
 	ResetBurst, ResetRate int
 	// ControlBurst and ControlRate bound frames that carry nothing: PING, SETTINGS, PRIORITY, empty DATA, unknown types.
@@ -105,8 +106,8 @@ func (s *Server) limits() limits {
 		frame:        or(s.FrameTimeout, 30*time.Second),
 		write:        max(or(s.WriteTimeout, time.Minute), 0),
 		idle:         max(or(s.IdleTimeout, 90*time.Second), 0),
-		pingInterval: max(or(s.PingInterval, 30*time.Second), 0),
-		pingTimeout:  or(s.PingTimeout, 15*time.Second),
+		pingInterval: max(or(s.PingInterval, time.Minute), 0),
+		pingTimeout:  or(s.PingTimeout, 3*time.Minute),
 		resets:       s.ResetBurst,
 		resetn:       or(s.ResetRate, 100),
 		controls:     or(s.ControlBurst, 10_000),
@@ -128,8 +129,12 @@ func or[T comparable](v, otherwise T) T {
 }
 
 // Configure makes hs serve HTTP/2 with s: it sets TLSNextProto["h2"], offers "h2" to TLS clients, has TLS records written
-// full from the first, and passes on hs.Shutdown. hs should serve a listener made by NewListener. Call it before hs serves.
+// full from the first, and passes on hs.Shutdown. hs's IdleTimeout, MaxHeaderBytes, Handler and ErrorLog count where s has none. hs should serve a listener made by NewListener. Call it before hs serves.
 func (s *Server) Configure(hs *http.Server) {
+	s.Handler = or(s.Handler, hs.Handler)
+	s.ErrorLog = or(s.ErrorLog, hs.ErrorLog)
+	s.IdleTimeout = or(s.IdleTimeout, hs.IdleTimeout)
+	s.MaxHeaderBytes = or(s.MaxHeaderBytes, hs.MaxHeaderBytes)
 	if hs.TLSConfig == nil {
 		hs.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12}
 	}

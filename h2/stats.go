@@ -13,9 +13,11 @@ type counters struct {
 	shortWrites atomic.Uint64
 	socketFull  atomic.Uint64
 	stalled     atomic.Uint64
+	stuck       atomic.Uint64
 	refused     atomic.Uint64
 	resets      atomic.Uint64
 	pingsLost   atomic.Uint64
+	timeouts    atomic.Uint64
 	floods      atomic.Uint64
 	protocol    atomic.Uint64
 }
@@ -30,10 +32,12 @@ type Stats struct {
 	Requests     uint64 // requests given to the handler
 	ShortWrites  uint64 // TryWrites that took less than was offered
 	SocketFull   uint64 // times a socket's send buffer was full and a goroutine had to drain it
-	Stalled      uint64 // connections and streams ended because the client did not read
+	Stalled      uint64 // streams of handlers ended because the client opened no window
+	Stuck        uint64 // connections ended because the socket took nothing for WriteTimeout
 	Refused      uint64 // streams refused: too many at once
-	Resets       uint64 // streams reset by clients before they were answered
+	Resets       uint64 // streams reset by clients within two seconds
 	PingsLost    uint64 // connections ended because a PING was not answered
+	Timeouts     uint64 // connections ended because a frame did not come to its end
 	Floods       uint64 // connections ended with ENHANCE_YOUR_CALM
 	ProtocolErrs uint64 // connections ended for any other error of the client
 }
@@ -50,9 +54,11 @@ func (s *Server) Stats() Stats {
 		ShortWrites:  c.shortWrites.Load(),
 		SocketFull:   c.socketFull.Load(),
 		Stalled:      c.stalled.Load(),
+		Stuck:        c.stuck.Load(),
 		Refused:      c.refused.Load(),
 		Resets:       c.resets.Load(),
 		PingsLost:    c.pingsLost.Load(),
+		Timeouts:     c.timeouts.Load(),
 		Floods:       c.floods.Load(),
 		ProtocolErrs: c.protocol.Load(),
 	}

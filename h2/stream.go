@@ -34,9 +34,12 @@ type stream struct {
 	weReset      bool // RST_STREAM was sent by us
 	headersSent  bool
 	detached     bool
-	queued       bool // in c.blocked
+	queued       bool // in c.line
 	waiting      bool // a handler sleeps in send
 
+	previous, next *stream // in c.line
+
+	born    uint32        // c.watch.looks when it was opened
 	err     error         // why it is closed
 	stalled time.Duration // waiting without progress, counted by the sweep
 	cond    sync.Cond     // on c.mu: data has come, a window has opened, it is closed
@@ -53,7 +56,7 @@ type afterFunc struct{ call func() }
 
 // openLocked adds a stream that the client has begun.
 func (c *conn) openLocked(id uint32) *stream {
-	st := &stream{c: c, id: id, window: c.peerWindow, recv: c.streamRecv}
+	st := &stream{c: c, id: id, window: c.peerWindow, recv: c.streamRecv, born: c.watch.looks}
 	st.cond.L = &c.mu
 	c.streams[id] = st
 	c.srv.counters.streams.Add(1)
@@ -83,10 +86,7 @@ func (st *stream) endLocked(err error) {
 	if st.detached {
 		c.srv.counters.detached.Add(-1)
 	}
-	if st.queued {
-		st.queued = false
-		c.blocked = slices.DeleteFunc(c.blocked, func(other *stream) bool { return other == st })
-	}
+	c.line.remove(st)
 	for _, t := range []*time.Timer{st.readTimer, st.writeTimer} {
 		if t != nil {
 			t.Stop()
@@ -113,6 +113,10 @@ func (st *stream) endLocked(err error) {
 		c.lastLocked()
 	}
 }
+
+// young says whether the client has begun the stream a moment ago: resetting it now is what a rapid-reset attack does; giving up a
+// request that takes long, or ending a watch, is not.
+func (st *stream) young() bool { return st.c.watch.looks-st.born < 2 }
 
 // resetLocked ends a stream with RST_STREAM, which goes out with the next flush.
 func (st *stream) resetLocked(code http2.ErrCode) {

@@ -8,6 +8,7 @@ import (
 
 // watch is what the sweep remembers of a connection between two looks, counted in sweeps. Guarded by conn.mu.
 type watch struct {
+	looks  uint32        // how often the sweep has looked
 	frames uint64        // conn.frames when it last moved
 	still  time.Duration // since it moved
 	pinged bool          // a PING is on its way; still has been set back to count the answer's time
@@ -43,6 +44,7 @@ func (c *conn) look(tick time.Duration) {
 		return
 	}
 	w := &c.watch
+	w.looks++
 	if w.second += tick; w.second >= time.Second {
 		w.second = 0
 		c.guard.refill()
@@ -66,7 +68,10 @@ func (c *conn) lookReadLocked(w *watch) (dead bool) {
 	l := c.limits
 	switch {
 	case w.frames%2 == 1: // a frame has begun
-		return w.still >= l.frame
+		if w.still >= l.frame {
+			c.srv.counters.timeouts.Add(1)
+			return true
+		}
 	case w.pinged && w.still >= l.pingTimeout:
 		c.srv.counters.pingsLost.Add(1)
 		return true
@@ -103,21 +108,20 @@ func (c *conn) lookStalledLocked(tick time.Duration) {
 	if c.limits.write == 0 {
 		return
 	}
-	var stalled []*stream
-	for _, st := range c.blocked {
+	ended := false
+	for st := c.line.first; st != nil; {
+		next := st.next
 		if st.waiting {
 			if st.stalled += tick; st.stalled > c.limits.write {
-				stalled = append(stalled, st)
+				c.srv.counters.stalled.Add(1)
+				st.weReset, ended = true, true
+				c.appendReset(st.id, http2.ErrCodeCancel)
+				st.endLocked(errStalledWrite)
 			}
 		}
+		st = next
 	}
-	for _, st := range stalled {
-		c.srv.counters.stalled.Add(1)
-		st.c.appendReset(st.id, http2.ErrCodeCancel)
-		c.over.add(st.id, true)
-		st.endLocked(errStalledWrite)
-	}
-	if stalled != nil {
+	if ended {
 		c.flushLocked()
 	}
 }
