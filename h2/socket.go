@@ -149,10 +149,10 @@ func (s *socket) drain() {
 			closing := s.closing || s.err != nil
 			_ = s.Conn.SetWriteDeadline(time.Time{})
 			s.mu.Unlock()
+			s.drained() // knows why before the reader hears that it is closed
 			if closing {
 				_ = s.Conn.Close()
 			}
-			s.drained()
 			return
 		}
 		s.mu.Unlock()
