@@ -68,6 +68,7 @@ type conn struct {
 	pumping     bool // without sock: the writing goroutine runs
 	inFlight    int  // without sock: bytes being written by it
 	failed      error
+	mute        bool // nothing more is written
 
 	goAway   goAway
 	calls    []func() // to be called when the lock has been let go: see unlock
@@ -544,6 +545,16 @@ func (c *conn) lastLocked() {
 	if c.goAway == goAwayDecided && len(c.streams) == 0 {
 		c.goAway = goAwayLast
 		_ = c.nc.SetReadDeadline(time.Now().Add(lingerTime))
+		c.farewellLocked()
+	}
+}
+
+// farewellLocked tells the client that nothing more comes, so that it closes its side at once and not when we lose patience.
+func (c *conn) farewellLocked() {
+	if t, ok := c.nc.(*tls.Conn); ok && c.sock != nil {
+		c.flushLocked()
+		c.mute = true
+		_ = t.CloseWrite() // it does not block: see socket.SetWriteDeadline
 	}
 }
 

@@ -128,7 +128,7 @@ func (c *conn) flushLocked() {
 	if len(c.buf) == 0 {
 		return
 	}
-	if c.failed != nil {
+	if c.failed != nil || c.mute {
 		c.buf = c.buf[:0]
 		return
 	}
