@@ -15,13 +15,15 @@ type body struct {
 	st  *stream
 	req *http.Request // gets the trailers
 
-	chunks   [][]byte // pooled; only the last has room
-	off      int      // read of chunks[0]
-	declared bool     // the client said Content-Length
-	left     int64    // what it has still to send of that
-	eof      bool     // END_STREAM has come
-	closed   bool     // by the handler
-	err      error    // instead of waiting: a deadline
+	chunks   [][]byte      // pooled; only the last has room
+	off      int           // read of chunks[0]
+	declared bool          // the client said Content-Length
+	left     int64         // what it has still to send of that
+	eof      bool          // END_STREAM has come
+	closed   bool          // by the handler
+	err      error         // instead of waiting: a deadline
+	waiting  bool          // Read sleeps
+	waited   time.Duration // counted by the sweep
 	trailers http.Header
 
 	expect atomic.Bool // 100-continue is to be sent at the first Read
@@ -60,7 +62,9 @@ func (b *body) Read(p []byte) (int, error) {
 		case len(p) == 0:
 			return 0, nil
 		}
+		b.waiting = true
 		st.cond.Wait()
+		b.waiting = false
 	}
 }
 
@@ -106,6 +110,7 @@ func (b *body) dropLocked() {
 
 // addLocked keeps a copy of what has come.
 func (b *body) addLocked(p []byte) {
+	b.waited = 0
 	for len(p) > 0 {
 		if i := len(b.chunks) - 1; i >= 0 && len(b.chunks[i]) < cap(b.chunks[i]) {
 			last := b.chunks[i]

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"os"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -286,6 +287,29 @@ func TestTimeouts(t *testing.T) {
 			})
 		})
 	}
+	t.Run("body never ends", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			read := make(chan error, 1)
+			s := &Server{ReadTimeout: 10 * time.Second, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				_, err := io.ReadAll(r.Body)
+				read <- err
+			})}
+			begun := time.Now()
+			r, served := startPipe(t, s)
+			go pongs(r)
+			r.open(1, false, requestFields("POST", "/")...)
+			time.Sleep(8 * time.Second)
+			r.must(r.WriteData(1, false, []byte("still here")))
+			if err := <-read; !errors.Is(err, os.ErrDeadlineExceeded) {
+				t.Errorf("read: %v", err)
+			}
+			if took := time.Since(begun); took < 18*time.Second || took > 20*time.Second {
+				t.Errorf("ended after %v", took)
+			}
+			r.conn.Close()
+			<-served
+		})
+	})
 	t.Run("no preface", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			near, far := net.Pipe()

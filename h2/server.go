@@ -40,6 +40,9 @@ type Server struct {
 	// and how long a handler's Write waits for a window that does not open before its stream is reset. Detached streams wait as
 	// long as they like. 0 means 60 s, less than 0 for ever.
 	WriteTimeout time.Duration
+	// ReadTimeout is how long a handler's Read of a request's body waits for the client to send more. 0 means for ever, as in
+	// net/http: handlers that must end set deadlines.
+	ReadTimeout time.Duration
 	// IdleTimeout is how long a connection may be without a stream. 0 means 90 s, less than 0 for ever.
 	IdleTimeout time.Duration
 	// PingInterval is how long a client may be silent before it is sent a PING, PingTimeout how long it may take to answer with
@@ -82,6 +85,7 @@ type limits struct {
 	handshake      time.Duration
 	frame          time.Duration
 	write          time.Duration // 0: for ever
+	read           time.Duration // 0: for ever
 	idle           time.Duration // 0: for ever
 	pingInterval   time.Duration // 0: never
 	pingTimeout    time.Duration
@@ -105,6 +109,7 @@ func (s *Server) limits() limits {
 		handshake:    or(s.HandshakeTimeout, 10*time.Second),
 		frame:        or(s.FrameTimeout, 30*time.Second),
 		write:        max(or(s.WriteTimeout, time.Minute), 0),
+		read:         max(s.ReadTimeout, 0),
 		idle:         max(or(s.IdleTimeout, 90*time.Second), 0),
 		pingInterval: max(or(s.PingInterval, time.Minute), 0),
 		pingTimeout:  or(s.PingTimeout, 3*time.Minute),

@@ -1,6 +1,7 @@
 package h2
 
 import (
+	"os"
 	"time"
 
 	"golang.org/x/net/http2"
@@ -60,7 +61,22 @@ func (c *conn) look(tick time.Duration) {
 		return
 	}
 	c.lookStalledLocked(tick)
+	if c.limits.read > 0 {
+		c.lookBodiesLocked(tick)
+	}
 	c.unlock()
+}
+
+// lookBodiesLocked releases handlers that wait for a body that does not come.
+func (c *conn) lookBodiesLocked(tick time.Duration) {
+	for _, st := range c.streams {
+		if b := st.body; b != nil && b.waiting {
+			if b.waited += tick; b.waited > c.limits.read {
+				b.err = os.ErrDeadlineExceeded
+				st.cond.Broadcast()
+			}
+		}
+	}
 }
 
 // lookReadLocked reports whether the client has fallen silent for good.
