@@ -90,9 +90,8 @@ func Up(ctx context.Context, config UpConfig) error {
 	defer dir.Close()
 	fmt.Fprintf(config.Out, "vigil %s, data in %s\n", config.APIServer.Version, dir.path)
 
-	// The API's port is looked at before anything takes time; the server itself takes it later.
 	address := net.JoinHostPort(config.APIServer.BindAddress, strconv.Itoa(config.APIServer.SecurePort))
-	if err := probePort(address); err != nil {
+	if err := config.probePorts(address); err != nil {
 		return err
 	}
 	certificates, err := config.ensureCertificates(dir.path, address)
@@ -162,13 +161,25 @@ func Up(ctx context.Context, config UpConfig) error {
 	return errors.Join(err, <-served)
 }
 
-// probePort says early and clearly that a port is taken.
-func probePort(address string) error {
-	listener, err := net.Listen("tcp", address)
-	if err != nil {
-		return explainListen(address, err)
+// probePorts looks at the ports of API server and components before anything takes time, to say early and clearly that one
+// is taken; their servers take them later.
+func (c *UpConfig) probePorts(api string) error {
+	addresses := []string{api}
+	for _, port := range []int{c.ControllerManagerPort, c.SchedulerPort} {
+		if port != 0 {
+			addresses = append(addresses, net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
+		}
 	}
-	return listener.Close()
+	for _, address := range addresses {
+		listener, err := net.Listen("tcp", address)
+		if err != nil {
+			return explainListen(address, err)
+		}
+		if err := listener.Close(); err != nil {
+			return explainListen(address, err)
+		}
+	}
+	return nil
 }
 
 func (c *UpConfig) ensureCertificates(dir, address string) (*pki.Set, error) {
@@ -280,7 +291,7 @@ func (c *UpConfig) welcome(ctx context.Context, progress *progress, dir, why str
 	if err != nil {
 		return err
 	}
-	if err := c.waitForNodes(ctx, client); err != nil {
+	if err := c.waitForNodes(ctx, client, progress.begin); err != nil {
 		return nil // ctx has ended
 	}
 	if c.Nodes > 0 {
@@ -308,21 +319,15 @@ Ctrl-C stops the cluster and keeps its data.
 	return nil
 }
 
-func (c *UpConfig) waitForNodes(ctx context.Context, client kubernetes.Interface) error {
+// waitForNodes waits until the nodes of this run are ready. Those of a run before may look so for a while: a node counts
+// when its kubelet has renewed its Lease since begin.
+func (c *UpConfig) waitForNodes(ctx context.Context, client kubernetes.Interface, begin time.Time) error {
 	ticker := time.NewTicker(10 * time.Millisecond)
 	defer ticker.Stop()
 	for {
-		list, err := client.CoreV1().Nodes().List(ctx, metav1.ListOptions{ResourceVersion: "0"})
-		if err == nil {
-			ready := 0
-			for i := range list.Items {
-				if nodeReady(&list.Items[i]) {
-					ready++
-				}
-			}
-			if ready >= c.Nodes {
-				return nil
-			}
+		ready, err := readyNodes(ctx, client, begin)
+		if err == nil && ready >= c.Nodes {
+			return nil
 		}
 		select {
 		case <-ctx.Done():
@@ -330,6 +335,31 @@ func (c *UpConfig) waitForNodes(ctx context.Context, client kubernetes.Interface
 		case <-ticker.C:
 		}
 	}
+}
+
+// readyNodes counts the nodes that are ready and were heard of since begin.
+func readyNodes(ctx context.Context, client kubernetes.Interface, begin time.Time) (int, error) {
+	cached := metav1.ListOptions{ResourceVersion: "0"}
+	leases, err := client.CoordinationV1().Leases(corev1.NamespaceNodeLease).List(ctx, cached)
+	if err != nil {
+		return 0, err
+	}
+	alive := map[string]bool{}
+	for i := range leases.Items {
+		renewed := leases.Items[i].Spec.RenewTime
+		alive[leases.Items[i].Name] = renewed != nil && !renewed.Time.Before(begin.Truncate(time.Microsecond))
+	}
+	nodes, err := client.CoreV1().Nodes().List(ctx, cached)
+	if err != nil {
+		return 0, err
+	}
+	ready := 0
+	for i := range nodes.Items {
+		if alive[nodes.Items[i].Name] && nodeReady(&nodes.Items[i]) {
+			ready++
+		}
+	}
+	return ready, nil
 }
 
 func nodeReady(node *corev1.Node) bool {

@@ -62,6 +62,10 @@ func TestUp_SaysWhatIsWrong(t *testing.T) {
 	t.Run("port in use", func(t *testing.T) {
 		expect(run("--data-dir", t.TempDir(), "--etcd-port", "0", "--secure-port", strconv.Itoa(p.port)), "127.0.0.1:"+strconv.Itoa(p.port), "address already in use")
 	})
+	t.Run("scheduler port in use", func(t *testing.T) {
+		expect(run("--data-dir", t.TempDir(), "--etcd-port", "0", "--secure-port", strconv.Itoa(freePort(t)), "--controller-manager-port", "0", "--scheduler-port", strconv.Itoa(p.port)),
+			"127.0.0.1:"+strconv.Itoa(p.port), "address already in use")
+	})
 	t.Run("not a port", func(t *testing.T) {
 		got := run("--data-dir", t.TempDir(), "--etcd-port", "0", "--secure-port", "99999")
 		if expect(got, "invalid port"); strings.Contains(got, "another cluster") {
