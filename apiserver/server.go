@@ -96,6 +96,7 @@ func New(config Config) (*Server, error) {
 		BookmarkEvery:     config.BookmarkEvery,
 		Compress:          config.WatchCompression,
 		Draining:          s.draining,
+		Logger:            s.log,
 	})
 	s.writer = write.New(write.Config{
 		Table:     config.Kinds,

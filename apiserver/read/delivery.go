@@ -3,6 +3,7 @@ package read
 import (
 	"context"
 	"hash/maphash"
+	"log/slog"
 	"net/http"
 	"sync"
 	"sync/atomic"
@@ -29,10 +30,10 @@ type delivery struct {
 	started  atomic.Bool
 }
 
-func newDelivery(workers int, draining <-chan struct{}) *delivery {
+func newDelivery(workers int, draining <-chan struct{}, log *slog.Logger) *delivery {
 	d := &delivery{draining: draining, seed: maphash.MakeSeed()}
 	for range workers {
-		d.workers = append(d.workers, newWorker())
+		d.workers = append(d.workers, newWorker(log))
 	}
 	return d
 }

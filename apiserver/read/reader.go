@@ -2,6 +2,7 @@ package read
 
 import (
 	"context"
+	"log/slog"
 	"runtime"
 	"time"
 
@@ -37,6 +38,8 @@ type Config struct {
 	Compress bool
 	// Draining is closed when the server is about to stop: watches end then.
 	Draining <-chan struct{}
+	// Logger hears of watches that panic; nil discards.
+	Logger *slog.Logger
 }
 
 // Reader answers watches; gets and lists need nothing but the resource. It is safe for use by many goroutines.
@@ -57,7 +60,10 @@ func New(c Config) *Reader {
 	if r.bookmarkEvery == 0 {
 		r.bookmarkEvery = time.Minute
 	}
-	r.delivery = newDelivery(runtime.GOMAXPROCS(0), c.Draining)
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	r.delivery = newDelivery(runtime.GOMAXPROCS(0), c.Draining, c.Logger)
 	return r
 }
 

@@ -3,13 +3,18 @@ package read
 import (
 	"container/heap"
 	"context"
+	"log/slog"
+	"runtime/debug"
 	"sync"
 	"time"
+
+	"vigil/apiserver/metrics"
 )
 
 // worker drives the watches of some connections. Whoever has something for one of them puts it on its connection's lane; the worker's
 // goroutine takes lane after lane.
 type worker struct {
+	log    *slog.Logger
 	wakeup chan struct{} // holds one: look at the queue
 
 	mu          sync.Mutex // never held while calling anything
@@ -36,8 +41,8 @@ type lane struct {
 	queued      bool
 }
 
-func newWorker() *worker {
-	return &worker{wakeup: make(chan struct{}, 1), lanes: map[any]*lane{}}
+func newWorker(log *slog.Logger) *worker {
+	return &worker{log: log, wakeup: make(chan struct{}, 1), lanes: map[any]*lane{}}
 }
 
 // admit takes a watch on the lane of its connection and wakes it. It reports false when the worker has stopped.
@@ -183,13 +188,27 @@ func (w *worker) rouse() {
 func (w *worker) turn() {
 	w.several = len(w.ready) > 1
 	for _, v := range w.ready {
-		v.turn(w)
+		w.give(v)
 	}
 	if w.several {
 		w.ready[0].out.Flush() // for all: it is the same connection
 	}
 	clear(w.ready)
 	w.ready = w.ready[:0]
+}
+
+// give gives a watch its turn. One that panics is cut off; the others go on.
+func (w *worker) give(v *driven) {
+	defer func() {
+		if p := recover(); p != nil {
+			w.log.Error("watch panicked", "resource", v.res.Kind.GroupResource().String(), "panic", p, "stack", string(debug.Stack()))
+			v.res.Metrics.Aborted(metrics.Watch, v.scope)
+			if !v.ended {
+				v.end(w, true)
+			}
+		}
+	}()
+	v.turn(w)
 }
 
 func (w *worker) turnOf(v *driven) {
