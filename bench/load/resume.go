@@ -11,36 +11,28 @@ import (
 )
 
 // resume is a server restart as its clients see it: --watchers kubelets watch,
-// each remembers the last resourceVersion it was told, the server goes away and
-// comes back, and they all connect again at once and go on from there. A
-// watcher that is refused with 410 must list again, which is what is counted.
+// something changes for each of them, the server goes away before they learn of
+// it and comes back, and they all connect again at once and go on from where
+// they were. A watcher is through when it has been told of its change. One that
+// is refused, with 410 or an ERROR event, lists again and is counted.
 //
-// The caller restarts the server when it reads "restart" and writes the new
-// process into --pid-file.
+// The caller restarts the server when it reads "restart" and then writes the
+// new process into --pid-file.
 func resume() error {
 	rv, err := currentRV()
 	if err != nil {
 		return err
 	}
-	path := func(i int, rv string) string {
-		return "/api/v1/pods?watch=true&allowWatchBookmarks=true&fieldSelector=spec.nodeName%3Dnode-" + strconv.Itoa(i%o.nodes) + "&resourceVersion=" + rv
-	}
-	f, err := openFan(watchers, func(i int) string { return path(i, rv) })
+	f, err := openFan(watchers, func(i int) string { return kubeletWatch(i, rv) })
 	if err != nil {
 		return err
 	}
-	// Every watcher is told something: their versions then lie up to --updates apart.
-	if _, err := f.drive("before", updates, min(1, watchers), func(i int) int { return i % watchers }); err != nil {
+	if _, err := f.drive("before", watchers, min(1, watchers), func(i int) int { return i }); err != nil {
 		return err
 	}
-	newest, err := currentRV()
-	if err != nil {
-		return err
-	}
-	old := o.serverPID
 	fmt.Println("restart")
 	down := time.Now()
-	if err := awaitRestart(old); err != nil {
+	if err := awaitRestart(o.serverPID); err != nil {
 		return err
 	}
 	back := time.Since(down)
@@ -48,41 +40,21 @@ func resume() error {
 		w.raw.Close()
 	}
 
-	base, err := strconv.ParseInt(rv, 10, 64)
-	if err != nil {
-		return err
-	}
 	resetPeak(o.serverPID)
 	var relists atomic.Int64
 	var done hist
-	m := startMeter()
 	again := &fan{ws: make([]*watcher, watchers)}
+	m := startMeter()
 	err = each(watchers, watchers, func(i int) error {
-		// Update i moved pod i, the only one of watcher i that moved: the version it saw is near base+i.
-		w, err := connect(false)
+		w, relisted, err := resumeOne(i, rv)
 		if err != nil {
 			return err
 		}
-		again.ws[i] = w
-		w.s.needle, w.s.found = []byte(stampKey), again.got
-		err = w.open(path(i, strconv.FormatInt(base+int64(i%updates), 10)))
-		if w.c.status == 410 {
+		if relisted {
 			relists.Add(1)
-			w.c.close()
-			if w, err = connect(false); err != nil {
-				return err
-			}
-			again.ws[i] = w
-			w.s.needle, w.s.found = []byte(stampKey), again.got
-			if _, _, err := w.c.do("GET", fmt.Sprintf("/api/v1/pods?resourceVersion=0&fieldSelector=spec.nodeName%%3Dnode-%d", i%o.nodes), nil); err != nil {
-				return err
-			}
-			err = w.open(path(i, newest))
-		}
-		if err != nil {
-			return err
 		}
 		done.add(time.Since(m.start))
+		again.ws[i] = w
 		return nil
 	})
 	if err != nil {
@@ -91,19 +63,60 @@ func resume() error {
 	u := m.stop()
 	_, peak := memOf(o.serverPID)
 	for _, w := range again.ws {
+		w.s.found = again.got
 		go w.read(nil)
 	}
-	// They must really be there: one more update for each of a sample.
+	// They must really be there: one more change for some of them.
 	n := min(watchers, 200)
-	r, err := again.drive("check", n, 1, func(i int) int { return i % watchers })
-	if err != nil {
+	if _, err := again.drive("check", n, 1, func(i int) int { return i }); err != nil {
 		return err
 	}
-	_ = r
 	newResult("resume").add("watchers", watchers).add("pods", o.pods).add("back", back).add("all_resumed_s", u.wall).latency("resumed_", &done).
 		add("relists", relists.Load()).add("server_cpu_s", u.server).usage(u).add("peak_rss_mb", peak).
-		add("delivered_after", again.delivered.Load()).print()
+		add("checked", n).add("check_delivered", again.delivered.Load()).print()
 	return nil
+}
+
+func kubeletWatch(i int, rv string) string {
+	return "/api/v1/pods?watch=true&allowWatchBookmarks=true&fieldSelector=spec.nodeName%3Dnode-" + strconv.Itoa(i%o.nodes) + "&resourceVersion=" + rv
+}
+
+// resumeOne goes on watching from rv and returns once it was told of a change, or has listed anew and watches from there.
+func resumeOne(i int, rv string) (w *watcher, relisted bool, err error) {
+	if w, err = connect(false); err != nil {
+		return nil, false, err
+	}
+	told := false
+	w.s.needle, w.s.found = []byte(stampKey), func(int64, int) { told = true }
+	err = w.open(kubeletWatch(i, rv))
+	if err == nil {
+		w.read(func() bool { return told })
+		if told {
+			w.end.Store(false)
+			return w, false, nil
+		}
+	} else if w.c == nil || w.c.status != 410 {
+		return nil, false, err
+	}
+	w.raw.Close()
+
+	if w, err = connect(false); err != nil {
+		return nil, true, err
+	}
+	var head []byte
+	if err := w.c.start("GET", "/api/v1/pods?fieldSelector=spec.nodeName%3Dnode-"+strconv.Itoa(i%o.nodes), nil, "accept", "application/json"); err != nil {
+		return nil, true, err
+	}
+	if err := w.c.drain(func(p []byte) { head = append(head, p[:min(len(p), 512)]...) }); err != nil {
+		return nil, true, err
+	}
+	_, version, ok := bytes.Cut(head, []byte(`"resourceVersion":"`))
+	version, _, _ = bytes.Cut(version, []byte(`"`))
+	if w.c.status != 200 || !ok {
+		return nil, true, fmt.Errorf("list again: status %d", w.c.status)
+	}
+	w.s.needle = []byte(stampKey)
+	return w, true, w.open(kubeletWatch(i, string(version)))
 }
 
 // awaitRestart waits for another process than old to be named in --pid-file and to be ready.

@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 )
 
 const (
@@ -35,6 +36,7 @@ type environment struct {
 
 	etcdPort, etcdPeerPort, port int
 
+	begin   time.Time
 	results *os.File
 }
 
@@ -47,7 +49,8 @@ func newEnvironment() (*environment, error) {
 		return nil, fmt.Errorf("run it in the bench folder: %w", err)
 	}
 	e := &environment{
-		root: root, out: filepath.Join(root, "out"),
+		begin: time.Now(),
+		root:  root, out: filepath.Join(root, "out"),
 		quick:      os.Getenv("QUICK") != "" && os.Getenv("QUICK") != "0",
 		only:       strings.Fields(os.Getenv("SCENARIOS")),
 		servers:    strings.Fields(os.Getenv("SERVERS")),
@@ -111,8 +114,18 @@ func (e *environment) pki(file string) string { return filepath.Join(e.out, "pki
 func (e *environment) url() string            { return fmt.Sprintf("https://127.0.0.1:%d", e.port) }
 func (e *environment) etcdURL() string        { return fmt.Sprintf("http://127.0.0.1:%d", e.etcdPort) }
 
-func (e *environment) wanted(scenario string) bool {
-	return len(e.only) == 0 || slices.Contains(e.only, scenario)
+func (e *environment) wanted(s scenario) bool {
+	if len(e.only) > 0 {
+		return slices.Contains(e.only, s.name)
+	}
+	return !e.quick || !s.long
+}
+
+func (e *environment) sizes() sizes {
+	if e.quick {
+		return quick
+	}
+	return full
 }
 
 func (e *environment) clean() { os.RemoveAll(e.ram) }

@@ -55,17 +55,23 @@ func run(ctx context.Context) error {
 	if err := e.prepare(); err != nil {
 		return err
 	}
-	for _, s := range plan(e.quick) {
-		if !e.wanted(s.name) {
+	for _, s := range plan(e.sizes()) {
+		if !e.wanted(s) {
 			continue
 		}
-		for _, server := range e.servers {
-			if err := e.runScenario(ctx, s, server); err != nil {
-				if ctx.Err() != nil {
-					return ctx.Err()
+		rounds := max(s.rounds, 1)
+		if e.quick {
+			rounds = 1
+		}
+		for range rounds {
+			for _, server := range e.servers {
+				if err := e.runScenario(ctx, s, server); err != nil {
+					if ctx.Err() != nil {
+						return ctx.Err()
+					}
+					fmt.Fprintf(os.Stderr, "bench: %s, %s: %v\n", s.name, server, err)
+					e.record(result{"server": server, "group": s.name, "error": err.Error()})
 				}
-				fmt.Fprintf(os.Stderr, "bench: %s, %s: %v\n", s.name, server, err)
-				e.record(result{"scenario": s.name, "server": server, "group": s.name, "error": err.Error()})
 			}
 		}
 	}

@@ -56,6 +56,12 @@ func (p *process) stop(grace time.Duration) {
 	}
 }
 
+// kill ends the process at once.
+func (p *process) kill() {
+	_ = p.cmd.Process.Kill()
+	<-p.done
+}
+
 func (e *environment) startEtcd(ctx context.Context, data string) (*process, error) {
 	peerURL := fmt.Sprintf("http://127.0.0.1:%d", e.etcdPeerPort)
 	p, err := e.start("etcd", e.bin("etcd"), "--data-dir", data, "--name", "bench",

@@ -102,7 +102,7 @@ func table(w *bytes.Buffer, rows []row, up, vi figures) (met, missed int) {
 		ratio := math.NaN()
 		if hasUp && hasVi {
 			ratio = u / v
-			if r.promise == more || r.promise == atLeast || r.unit == "/s" {
+			if r.promise == more || r.promise == atLeast || strings.HasSuffix(r.unit, "/s") {
 				ratio = v / u
 			}
 			if !math.IsNaN(ratio) && !math.IsInf(ratio, 0) && ratio >= 0 && r.unit != "%" && r.unit != "watchers" && r.unit != "clients" && r.unit != "x" {

@@ -27,7 +27,7 @@ func (e *environment) runScenario(ctx context.Context, s scenario, server string
 		return err
 	}
 	defer os.RemoveAll(data)
-	fmt.Fprintf(os.Stderr, "\n== %s, %s\n", s.name, server)
+	fmt.Fprintf(os.Stderr, "\n== %s, %s (%s)\n", s.name, server, time.Since(e.begin).Round(time.Second))
 	etcd, err := e.startEtcd(ctx, data)
 	if err != nil {
 		return err
@@ -46,8 +46,9 @@ func (e *environment) runScenario(ctx context.Context, s scenario, server string
 		pidFile := filepath.Join(e.ram, "server.pid")
 		if s.kind == kindResume {
 			st.args += " --pid-file " + pidFile
+			_ = os.Remove(pidFile)
 			restart = func() error {
-				p.stop(5 * time.Second)
+				p.kill() // a crash, not a farewell
 				var err error
 				if p, _, err = e.startServer(ctx, server); err != nil {
 					return err
@@ -66,7 +67,7 @@ func (e *environment) runScenario(ctx context.Context, s scenario, server string
 func (e *environment) load(ctx context.Context, server string, s scenario, st step, p, etcd *process, restart func() error) error {
 	args := append(strings.Fields(st.args), "--kubeconfig", e.pki("admin.kubeconfig"), "--label", server, "--server-pid", strconv.Itoa(p.pid()), "--etcd-pid", strconv.Itoa(etcd.pid()))
 	if server == peer && s.name == "big" { // upstream builds whole lists: as many clients as it survives
-		args = append(args, "--watchers", strconv.Itoa(e.sizes().bigClientsPeer))
+		args = append(args, "--watchers", strconv.Itoa(e.sizes().bigPeer))
 	}
 	if !strings.Contains(st.args, "--nodes") && s.data.nodes > 0 {
 		args = append(args, "--nodes", strconv.Itoa(s.data.nodes))
@@ -111,13 +112,6 @@ func (e *environment) load(ctx context.Context, server string, s scenario, st st
 	return <-profiled
 }
 
-func (e *environment) sizes() sizes {
-	if e.quick {
-		return quick
-	}
-	return full
-}
-
 // takeProfile writes out/NAME.pprof.
 func (e *environment) takeProfile(ctx context.Context, name string) error {
 	body, err := e.get(ctx, fmt.Sprintf("/debug/pprof/profile?seconds=%d", e.profile))
@@ -152,7 +146,7 @@ func (e *environment) get(ctx context.Context, path string) ([]byte, error) {
 // measureStartup starts the server three times on the same data. Memory is read
 // once it has settled: what a fresh server needs, before any load.
 func (e *environment) measureStartup(ctx context.Context, s scenario, server string) error {
-	for range 3 {
+	for range e.sizes().starts {
 		p, took, err := e.startServer(ctx, server)
 		if err != nil {
 			return err

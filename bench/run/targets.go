@@ -87,6 +87,8 @@ func rows(z sizes) []row {
 		add(f("list a label of 1 %% of %d pods", pods), "CPU-ms", cpu("label-1pct-json"), less, 5)
 		add(f("list one node of %d pods", pods), "CPU-ms", cpu("field-node-json"), less, 5)
 	}
+	add(f("list %d pods, JSON, the first time", z.small), "CPU-ms", figure("list-first", "", "server_cpu_s_per_list", ms), shown, 0)
+	add(f("list %d pods, gzip JSON, the first time", z.small), "CPU-ms", figure("list-first-gzip", "", "server_cpu_s_per_list", ms), shown, 0)
 	lists("list", z.small)
 	lists("list-large", z.large)
 	for _, k := range []string{"full-json-rv0", "full-proto-rv0"} {
@@ -122,6 +124,7 @@ func rows(z sizes) []row {
 	add(f("fan-out: %d watchers x 2/s", z.fanMany), "us/delivery", delivered("fanout-many"), atMost, 15)
 	add(f("fan-out: %d watchers, saturated", z.fan), "deliveries/s", figure("fanout-flat", "", "delivered_s", 1), atLeast, 150000)
 	add(f("fan-out: %d watchers, saturated", z.fan), "us/delivery", delivered("fanout-flat"), shown, 0)
+	add(f("fan-out: %d watchers, saturated, protobuf", z.fan), "deliveries/s", figure("fanout-flat-proto", "", "delivered_s", 1), shown, 0)
 	add(f("fan-out: %d watchers, saturated: dropped", z.fan), "watchers", combined(figure("fanout-flat", "", "watchers", 1), figure("fanout-flat", "", "watchers_alive", 1), func(a, b float64) float64 { return a - b }), atMost, 0)
 
 	last := len(z.selective) - 1
@@ -162,7 +165,7 @@ func rows(z sizes) []row {
 	add("50 stalled: RSS more by", "MB", combined(figure("slow", "slow-with", "server_rss_mb", 1), figure("slow", "slow-without", "server_rss_mb", 1), func(a, b float64) float64 { return a - b }), shown, 0)
 	add(f("%d watchers resume after a restart, in", z.kubelets[len(z.kubelets)-1]), "s", figure("resume", "resume", "all_resumed_s", 1), atMost, 5)
 	add("of them had to list again", "watchers", figure("resume", "resume", "relists", 1), atMost, 0)
-	add(f("%d clients, %d objects of 1 MB at once (upstream: %d clients)", z.bigClients, z.bigCount, z.bigClientsPeer), "MB peak RSS", figure("big", "", "peak_rss_mb", 1), atMost, 1000)
+	add(f("%d clients, %d objects of 1 MB at once (upstream: %d clients)", z.bigClients, z.bigObjects, z.bigPeer), "MB peak RSS", figure("big", "", "peak_rss_mb", 1), atMost, 1000)
 	add("of them got everything", "clients", figure("big", "", "complete", 1), atLeast, float64(z.bigClients))
 	return all
 }
@@ -189,7 +192,11 @@ func scaling(z sizes) []series {
 			{f("%d", z.large), figure("list-large", kase, figureName, factor)}}, design}
 	}
 	const cpu = "server_cpu_s_per_list"
-	delivered := func(step string) measure { return figure(step, "", "server_cpu_s_per_1M_delivered", 1) }
+	// What a delivery costs beyond the writes, which are many when there are few watchers.
+	write := figure("selective-0", "", "server_cpu_s_per_1000_updates", 1000)
+	delivered := func(step string, watchers int) measure {
+		return combined(figure(step, "", "server_cpu_s_per_1000_updates", 1000), write, func(a, b float64) float64 { return (a - b) / float64(watchers) })
+	}
 	return []series{
 		pods("list all, JSON", "full-json-rv0", cpu, ms, "CPU-ms", "with the bytes"),
 		pods("list all, protobuf", "full-proto-rv0", cpu, ms, "CPU-ms", "with the bytes"),
@@ -201,10 +208,10 @@ func scaling(z sizes) []series {
 			{f("%d x %d pods", z.kubelets[0], z.small), figure("storm-nodes-1", "", "server_cpu_s", ms/float64(z.kubelets[0]))},
 			{f("%d x %d", z.kubelets[1], z.small), figure("storm-nodes-2", "", "server_cpu_s", ms/float64(z.kubelets[1]))},
 			{f("%d x %d", z.kubelets[0], z.large), figure("storm-nodes-large", "", "server_cpu_s", ms/float64(z.kubelets[0]))}}, "constant"},
-		{"fan-out, a delivery", "us", []point{
-			{f("%d x 100/s", z.fan/10), delivered("fanout-few")},
-			{f("%d x 10/s", z.fan), delivered("fanout")},
-			{f("%d x 2/s", z.fanMany), delivered("fanout-many")}}, "constant"},
+		{"fan-out, a delivery without the write", "us", []point{
+			{f("%d x 100/s", z.fan/10), delivered("fanout-few", z.fan/10)},
+			{f("%d x 10/s", z.fan), delivered("fanout", z.fan)},
+			{f("%d x 2/s", z.fanMany), delivered("fanout-many", z.fanMany)}}, "constant"},
 		{"RSS of a watcher", "KB", []point{
 			{f("%d watchers", z.fan/10), figure("fanout-few", "", "rss_kb_per_watcher", 1)},
 			{f("%d", z.fan), figure("fanout", "", "rss_kb_per_watcher", 1)},
