@@ -79,7 +79,7 @@ func TestWrite_PodLife(t *testing.T) {
 			t.Errorf("running %+v", pod)
 		}
 		pod.Labels = map[string]string{"a": "b"}
-		if pod, err = pods.Update(ctx, pod, metav1.UpdateOptions{}); err != nil {
+		if _, err = pods.Update(ctx, pod, metav1.UpdateOptions{}); err != nil {
 			t.Fatal(err)
 		}
 		if err := pods.Delete(ctx, "p", metav1.DeleteOptions{}); err != nil {
