@@ -17,6 +17,8 @@ type encodings struct {
 	json     form       // the whole object as JSON
 	metaJSON form       // PartialObjectMetadata as JSON
 	metaWire form       // PartialObjectMetadata as a protobuf envelope
+
+	compressed [2]atomic.Pointer[compressed] // as an item of a list, for each Encoding; set with mu held
 }
 
 // form is one encoding, nil before it is made.
@@ -54,6 +56,9 @@ func (e *encodings) sizeBytes() int {
 		if made := f.Load(); made != nil {
 			n += int(unsafe.Sizeof(*made)) + cap(made.bytes)
 		}
+	}
+	for i := range e.compressed {
+		n += e.compressed[i].Load().sizeBytes()
 	}
 	return n
 }

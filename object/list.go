@@ -91,6 +91,19 @@ func (l *ListWriter) names() (apiVersion, kind string) {
 	return l.Type.APIVersion, l.Type.Kind + "List"
 }
 
+// frame returns what stands before and behind the items.
+func (l *ListWriter) frame(items []*Version) (head, tail []byte, err error) {
+	if l.Encoding == JSON {
+		return l.jsonFrame()
+	}
+	meta, message, err := l.protobufSizes(items)
+	if err != nil {
+		return nil, nil, err
+	}
+	head = wire.AppendUvarint(envelopeHead(l.names()), uint64(message))
+	return wire.AppendBytes(head, 1, meta), []byte(envelopeTail), nil
+}
+
 // A protobuf list is the envelope around metadata (field 1) and the items (field 2). All lengths must be known before
 // the first byte; they are sums of what the items know.
 
@@ -122,30 +135,34 @@ func (l *ListWriter) protobufSizes(items []*Version) (meta []byte, message int64
 }
 
 func (l *ListWriter) writeProtobuf(c *chunk, items []*Version) error {
-	meta, message, err := l.protobufSizes(items)
+	head, tail, err := l.frame(items)
 	if err != nil {
 		return err
 	}
-	head := wire.AppendUvarint(envelopeHead(l.names()), uint64(message))
-	c.write(wire.AppendBytes(head, 1, meta))
+	c.write(head)
 	for _, v := range items {
 		item, err := l.protobufItem(v)
 		if err != nil {
 			return err
 		}
 		c.room(maxItemHead)
-		c.b = wire.AppendUvarint(append(c.b, 2<<3|wire.Bytes), uint64(len(item)))
+		c.b = appendProtobufItemHead(c.b, len(item))
 		c.write(item)
 		if c.err != nil {
 			return c.err
 		}
 	}
-	c.write([]byte(envelopeTail))
+	c.write(tail)
 	return c.flush()
 }
 
 // maxItemHead is the most that stands before an item in a list.
 const maxItemHead = 1 + 10
+
+// appendProtobufItemHead appends what stands before an item of n bytes.
+func appendProtobufItemHead(dst []byte, n int) []byte {
+	return wire.AppendUvarint(append(dst, 2<<3|wire.Bytes), uint64(n))
+}
 
 // jsonPart is an item of a JSON list: an optional '{' and bytes that exist already.
 type jsonPart struct {
@@ -166,7 +183,7 @@ func (l *ListWriter) jsonItem(v *Version) (jsonPart, error) {
 }
 
 func (l *ListWriter) writeJSON(c *chunk, items []*Version) error {
-	head, tail, err := l.jsonFrame()
+	head, tail, err := l.frame(items)
 	if err != nil {
 		return err
 	}
