@@ -54,6 +54,7 @@ type APIServerConfig struct {
 	RequestTimeout              time.Duration  // --request-timeout
 	MinRequestTimeout           time.Duration  // --min-request-timeout
 	ShutdownDelay               time.Duration  // --shutdown-delay-duration
+	WatchCompression            bool           // --watch-compression
 
 	ServiceRanges []netip.Prefix // --service-cluster-ip-range; nil: 10.96.0.0/12
 	NodePorts     PortRange      // --service-node-port-range
@@ -115,6 +116,7 @@ func RunAPIServer(ctx context.Context, config APIServerConfig) error {
 		RequestTimeout:              config.RequestTimeout,
 		MinRequestTimeout:           config.MinRequestTimeout,
 		ShutdownDelay:               config.ShutdownDelay,
+		WatchCompression:            config.WatchCompression,
 		Version:                     config.Version,
 		Logger:                      config.Logger,
 		Registerer:                  registry,

@@ -1,9 +1,13 @@
 package test
 
 import (
+	"compress/gzip"
+	"compress/zlib"
 	"context"
 	"encoding/json"
+	"io"
 	"net"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -13,6 +17,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
 )
 
 func TestUp_KeepsDataOverRestarts(t *testing.T) {
@@ -121,6 +126,42 @@ func TestUp_SaysWhatIsWrong(t *testing.T) {
 	t.Run("runtime that is not there", func(t *testing.T) {
 		expect(run("--data-dir", t.TempDir(), "--runtime", "rocket"), "rocket", "auto, simulated")
 	})
+}
+
+func TestUp_CompressesWatchesWhenAsked(t *testing.T) {
+	p := startCluster(t, "--nodes", "0", "--watch-compression")
+	client, err := rest.HTTPClientFor(p.config())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, coding := range []string{"gzip", "deflate"} {
+		ctx, cancel := context.WithCancel(t.Context())
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, p.config().Host+"/api/v1/namespaces?watch=true", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Accept-Encoding", coding)
+		resp, err := client.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var body io.Reader
+		if coding == "gzip" {
+			body, err = gzip.NewReader(resp.Body)
+		} else {
+			body, err = zlib.NewReader(resp.Body)
+		}
+		if err != nil {
+			t.Fatalf("%s: %v", coding, err)
+		}
+		var event struct{ Type string }
+		if err := json.NewDecoder(body).Decode(&event); err != nil || event.Type != "ADDED" || resp.Header.Get("Content-Encoding") != coding {
+			t.Errorf("%s: got %v, %+v, header %v", coding, err, event, resp.Header)
+		}
+		cancel()
+		resp.Body.Close()
+	}
+	p.stop()
 }
 
 func TestStatus(t *testing.T) {

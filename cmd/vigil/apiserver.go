@@ -75,6 +75,7 @@ func (f *apiServerFlags) add(flags *pflag.FlagSet, bind string) {
 	flags.IntVar(&c.MaxMutatingRequestsInflight, "max-mutating-requests-inflight", 200, "writes under way beyond which requests get 429; 0 is no limit")
 	flags.DurationVar(&c.RequestTimeout, "request-timeout", time.Minute, "bound of requests that are not watches")
 	flags.IntVar(&f.minTimeout, "min-request-timeout", 1800, "least duration of a watch that names none, in seconds; the most is twice that")
+	flags.BoolVar(&c.WatchCompression, "watch-compression", false, "compress watches for clients that accept gzip or deflate, at about a MiB of memory for each")
 	flags.DurationVar(&c.ShutdownDelay, "shutdown-delay-duration", 0, "how long to go on serving after /readyz fails at the end")
 	flags.StringSliceVar(&f.serviceRanges, "service-cluster-ip-range", []string{"10.96.0.0/12"}, "networks of cluster IPs")
 	flags.StringVar(&f.nodePorts, "service-node-port-range", "30000-32767", "range of node ports")
