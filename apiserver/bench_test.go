@@ -74,6 +74,8 @@ func BenchmarkHandler(b *testing.B) {
 	benchPods(b, s.Clientset(), 1000)
 	handler := s.Handler("admin", "system:masters")
 	for _, bm := range []struct{ name, path, accept string }{
+		{"list/1000/gzip", "/api/v1/pods?resourceVersion=0", "application/json"},
+		{"list/1000/gzip protobuf", "/api/v1/pods?resourceVersion=0", "application/vnd.kubernetes.protobuf"},
 		{"get/json", "/api/v1/namespaces/bench/pods/pod-00001?resourceVersion=0", "application/json"},
 		{"get/protobuf", "/api/v1/namespaces/bench/pods/pod-00001?resourceVersion=0", "application/vnd.kubernetes.protobuf"},
 		{"get/consistent", "/api/v1/namespaces/bench/pods/pod-00001", "application/json"},
@@ -92,6 +94,9 @@ func BenchmarkHandler(b *testing.B) {
 				b.Fatal(err)
 			}
 			req.Header.Set("Accept", bm.accept)
+			if strings.Contains(bm.name, "gzip") {
+				req.Header.Set("Accept-Encoding", "gzip")
+			}
 			b.ReportAllocs()
 			var n int
 			for b.Loop() {

@@ -301,6 +301,7 @@ func TestMetrics(t *testing.T) {
 		`apiserver_request_duration_seconds_count{component="apiserver",dry_run="",group="",resource="configmaps",scope="cluster",subresource="",verb="LIST",version="v1"} 1`,
 		`apiserver_requests_by_identity_total{identity="admin"}`,
 		`apiserver_watch_cache_resource_version`,
+		`apiserver_compressed_list_bytes 0`,
 	} {
 		if !strings.Contains(body, want) {
 			t.Errorf("metrics lack %s", want)

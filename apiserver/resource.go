@@ -43,6 +43,8 @@ func (s *Server) newRoute(k *kinds.Kind) *route {
 			Cache:   s.cacheOf[k],
 			Prefix:  s.prefix + k.Path + "/",
 			Metrics: s.metrics.Resource(k.GVK.Group, k.GVK.Version, k.Resource, ""),
+
+			Compressor: s.compressor,
 		},
 		verbs: discovery.Verbs(k),
 		subs:  map[string]*subroute{},
@@ -254,7 +256,7 @@ func (c *call) serveWrite(rt *route) error {
 	respond.Warning(&c.rec, res.Warnings)
 	switch {
 	case res.List != nil:
-		return read.WriteList(&c.rec, c.req, res.Code, form, rt.Kind, res.List.Items, res.List.Metadata)
+		return read.WriteList(&c.rec, c.req, res.Code, form, &rt.Resource, res.List.Items, res.List.Metadata)
 	case res.Version != nil:
 		return read.WriteObject(&c.rec, c.req, res.Code, form, rt.Kind, res.Version)
 	default:

@@ -22,6 +22,7 @@ import (
 	"vigil/apiserver/write"
 	"vigil/h2"
 	"vigil/kinds"
+	"vigil/object"
 	"vigil/store"
 	"vigil/watchcache"
 )
@@ -44,6 +45,7 @@ type Server struct {
 	metrics        *metrics.Metrics
 	other          *metrics.Resource // of non-resource paths
 	reads, writes  inflight
+	compressor     *object.Compressor // of lists
 	requestTimeout time.Duration
 
 	draining chan struct{} // closed when watches are to end
@@ -71,6 +73,7 @@ func New(config Config) (*Server, error) {
 		routes:         map[routeKey]*route{},
 		draining:       make(chan struct{}),
 		serving:        make(chan struct{}),
+		compressor:     object.NewCompressor(0),
 	}
 	tlsConfig, roots, err := loadTLS(&config)
 	if err != nil {
@@ -78,6 +81,7 @@ func New(config Config) (*Server, error) {
 	}
 	s.tls, s.authn = tlsConfig, authn.NewX509(roots)
 	s.other = s.metrics.Resource("", "", "", "")
+	metrics.RegisterCompressed(config.Registerer, s.compressor.SizeBytes)
 	s.reads = inflight{limit: int64(config.MaxRequestsInflight), gauge: s.metrics.ReadInflight}
 	s.writes = inflight{limit: int64(config.MaxMutatingRequestsInflight), gauge: s.metrics.MutatingInflight}
 

@@ -89,10 +89,9 @@ func clusterPod(tb testing.TB, typ *Type, i, controller int, rev int64) *Version
 // Random lists over a changing set of objects: whole, paged, selected, with huge items, in both encodings, with much and with hardly
 // any room for compressed forms.
 func TestCompressor_RandomLists(t *testing.T) {
-	const seed = 1
 	for _, limit := range []int{0, 1, 100_000, 300_000} {
 		t.Run(fmt.Sprint("limit ", limit), func(t *testing.T) {
-			r := rand.New(rand.NewPCG(seed, uint64(limit)))
+			r := newRand(uint64(limit))
 			typ := podType()
 			c := NewCompressor(limit)
 			items := clusterPods(t, typ, 100, 7)
@@ -135,6 +134,8 @@ func TestCompressor_RandomLists(t *testing.T) {
 		})
 	}
 }
+
+func newRand(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(1, seed)) }
 
 // hugePod has up to half a megabyte of what compresses well, badly or not at all.
 func hugePod(tb testing.TB, r *rand.Rand, typ *Type, rev int64) *Version {

@@ -81,6 +81,13 @@ func New(reg prometheus.Registerer) *Metrics {
 	return m
 }
 
+// RegisterCompressed shows the bytes that are kept to serve compressed lists.
+func RegisterCompressed(reg prometheus.Registerer, sizeBytes func() int) {
+	reg.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "apiserver_compressed_list_bytes",
+		Help: "Memory held by compressed forms of objects, from which compressed lists are put together."},
+		func() float64 { return float64(sizeBytes()) }))
+}
+
 // Dropped counts a request refused by the limits.
 func (m *Metrics) Dropped(mutating bool) {
 	if mutating {

@@ -64,7 +64,7 @@ func List(ctx context.Context, w http.ResponseWriter, req *http.Request, res *Re
 	if form.View == negotiate.Metadata {
 		items = nil // refused below; no need to look at any
 	}
-	if err := WriteList(w, req, http.StatusOK, form, res.Kind, items, meta); err != nil {
+	if err := WriteList(w, req, http.StatusOK, form, res, items, meta); err != nil {
 		return err
 	}
 	res.Metrics.Lists.Inc()

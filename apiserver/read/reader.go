@@ -8,6 +8,7 @@ import (
 
 	"vigil/apiserver/metrics"
 	"vigil/kinds"
+	"vigil/object"
 	"vigil/watchcache"
 )
 
@@ -17,6 +18,8 @@ type Resource struct {
 	Cache   *watchcache.Cache
 	Prefix  string // of its keys: "/registry/pods/"
 	Metrics *metrics.Resource
+	// Compressor writes large lists for clients that accept gzip; nil compresses each of them anew.
+	Compressor *object.Compressor
 }
 
 // key is the etcd key of an object.

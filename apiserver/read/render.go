@@ -88,7 +88,8 @@ func printer(r *http.Request, form negotiate.Result, k *kinds.Kind) (*table.Prin
 
 // WriteList answers with a list in the negotiated form. Except as YAML and indented it streams: memory does not grow with
 // the list.
-func WriteList(w http.ResponseWriter, r *http.Request, code int, form negotiate.Result, k *kinds.Kind, items []*object.Version, listMeta object.ListMeta) error {
+func WriteList(w http.ResponseWriter, r *http.Request, code int, form negotiate.Result, res *Resource, items []*object.Version, listMeta object.ListMeta) error {
+	k := res.Kind
 	if form.View == negotiate.Metadata {
 		return respond.NotAcceptable(fmt.Sprintf("you requested PartialObjectMetadata, but the requested object is a list (*%s.%sList)", k.GVK.Version, k.GVK.Kind))
 	}
@@ -111,9 +112,14 @@ func WriteList(w http.ResponseWriter, r *http.Request, code int, form negotiate.
 	}
 	respond.SetContentType(w.Header(), form.ContentType())
 	b := respond.NewBody(w, r, code)
-	err := body.Write(b, items)
+	var err error
+	if l, ok := body.(*object.ListWriter); ok && b.Coding() == "gzip" && res.Compressor != nil && l.Compressible() {
+		err = writeCompressed(b, res.Compressor, l, items)
+	} else {
+		err = body.Write(b, items)
+	}
 	if err != nil && !b.Started() {
-		w.Header().Del("Content-Type")
+		b.Abandon()
 		return err
 	}
 	if err != nil {
@@ -124,6 +130,19 @@ func WriteList(w http.ResponseWriter, r *http.Request, code int, form negotiate.
 		panic(http.ErrAbortHandler)
 	}
 	return nil
+}
+
+// writeCompressed writes a list to a client that accepts gzip: from forms that are compressed already if it is large.
+func writeCompressed(b *respond.Body, c *object.Compressor, l *object.ListWriter, items []*object.Version) error {
+	large, err := l.Exceeds(respond.CompressAbove, items)
+	if err != nil {
+		return err
+	}
+	if !large {
+		return l.Write(b, items)
+	}
+	b.Compressed()
+	return c.WriteList(b, l, items)
 }
 
 // body writes a list of objects.

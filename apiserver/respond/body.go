@@ -90,9 +90,7 @@ func (b *Body) Write(p []byte) (int, error) {
 		b.held = append(b.held, p...)
 		return len(p), nil
 	}
-	h := b.w.Header()
-	h.Set("Content-Encoding", b.coding)
-	h.Add("Vary", "Accept-Encoding")
+	b.announce()
 	b.start()
 	b.packer = NewPacker(b.w, b.coding)
 	if _, err := b.packer.Write(b.held); err != nil {
@@ -100,6 +98,30 @@ func (b *Body) Write(p []byte) (int, error) {
 	}
 	b.held = nil
 	return b.packer.Write(p)
+}
+
+// Coding returns the content coding that the body will have if it proves large, "" if none.
+func (b *Body) Coding() string { return b.coding }
+
+// Compressed says that what will be written is large and in the body's coding already.
+func (b *Body) Compressed() {
+	b.announce()
+	b.coding = ""
+}
+
+// Abandon takes back the header of a body that has not Started, so that another one can be written.
+func (b *Body) Abandon() {
+	h := b.w.Header()
+	h.Del("Content-Type")
+	h.Del("Content-Encoding")
+	h.Del("Vary")
+}
+
+// announce sets the header of a compressed body.
+func (b *Body) announce() {
+	h := b.w.Header()
+	h.Set("Content-Encoding", b.coding)
+	h.Add("Vary", "Accept-Encoding")
 }
 
 // deadline bounds writing. Where the transport cannot do that, it bounds requests in its own way.
