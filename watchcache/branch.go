@@ -13,7 +13,8 @@ import (
 type event struct {
 	main     link
 	rev      int64
-	old, cur item // without a Version: none
+	old, cur item     // without a Version: none
+	branches []uint64 // hashes of the branches besides main that it belongs on, whether they exist or not; complete once appended
 	gone     atomic.Pointer[object.Version]
 }
 

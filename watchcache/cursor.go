@@ -2,6 +2,7 @@ package watchcache
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"sync/atomic"
 )
@@ -139,6 +140,9 @@ func (c *Cursor) nextBehind(u *catchUp) (Event, bool) {
 			continue
 		}
 		c.complete = at.ev.rev
+		if !slices.Contains(at.ev.branches, u.hash) { // much cheaper than to look into the objects
+			continue
+		}
 		old, cur := c.plan.sides(c.cache, at.ev)
 		if !old && !cur {
 			continue

@@ -107,8 +107,11 @@ func (l *eventLog) append(ev *event, now time.Time) {
 
 	ev.main.ev, ev.main.old, ev.main.cur = ev, ev.old.Version != nil, ev.cur.Version != nil
 	l.put(l.main, &ev.main)
+	ev.branches = make([]uint64, 0, 2+len(l.indexes))
 	l.concerned(ev, func(key branchKey, old, cur bool) {
-		open.keys.add(l.hash(key))
+		hash := l.hash(key)
+		open.keys.add(hash)
+		ev.branches = append(ev.branches, hash)
 		if b := l.branches(key.by)[key.value]; b != nil {
 			l.put(b, &link{ev: ev, old: old, cur: cur})
 		}
