@@ -33,6 +33,10 @@ var expected = map[string]bool{
 // cannotCampaign is in what raft says each time campaign comes too early.
 const cannotCampaign = "cannot campaign at term"
 
+// tookLong is said of each request above 100 ms, with all of the request: many lines whenever the machine is busy. Of a
+// disk that is slow etcd warns separately.
+const tookLong = "apply request took too long"
+
 type slogCore struct {
 	log     *slog.Logger
 	closing <-chan struct{}
@@ -58,7 +62,10 @@ func (c *slogCore) Write(e zapcore.Entry, fields []zapcore.Field) error {
 	default:
 	}
 	level := slog.LevelError
-	if e.Level == zapcore.WarnLevel {
+	switch {
+	case e.Message == tookLong:
+		level = slog.LevelInfo
+	case e.Level == zapcore.WarnLevel:
 		level = slog.LevelWarn
 	}
 	c.log.Log(context.Background(), level, e.Message, attrs(fields)...)
