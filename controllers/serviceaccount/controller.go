@@ -86,6 +86,7 @@ func New(config Config) *Controller {
 	if c.rootCA != "" {
 		c.configMaps = informer.ListerFor[*corev1.ConfigMap](config.Informers.Informer(configMaps))
 		c.configMaps.Informer().AddHandler(informer.EventHandler{
+			OnAdd:    func(o *informer.Object, _ bool) { in(o) }, // what was made and spoilt at once is told as made
 			OnUpdate: func(_, o *informer.Object) { in(o) },
 			OnDelete: func(o *informer.Object, _ bool) { in(o) },
 		})
