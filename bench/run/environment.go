@@ -27,6 +27,7 @@ type environment struct {
 	ram  string // etcd's data
 
 	quick      bool
+	keep       bool     // results of earlier runs
 	only       []string // scenarios; empty: all
 	servers    []string
 	vigil      string // binary
@@ -52,6 +53,7 @@ func newEnvironment() (*environment, error) {
 		begin: time.Now(),
 		root:  root, out: filepath.Join(root, "out"),
 		quick:      os.Getenv("QUICK") != "" && os.Getenv("QUICK") != "0",
+		keep:       os.Getenv("KEEP") != "" && os.Getenv("KEEP") != "0",
 		only:       strings.Fields(os.Getenv("SCENARIOS")),
 		servers:    strings.Fields(os.Getenv("SERVERS")),
 		vigil:      os.Getenv("VIGIL"),
@@ -101,7 +103,11 @@ func (e *environment) prepare() error {
 	if out, err := exec.Command(e.bin("load"), "pki", "--dir", e.pki(""), "--server", e.url()).CombinedOutput(); err != nil {
 		return fmt.Errorf("certificates: %w: %s", err, out)
 	}
-	f, err := os.Create(filepath.Join(e.out, "results.jsonl"))
+	mode := os.O_TRUNC
+	if e.keep {
+		mode = os.O_APPEND
+	}
+	f, err := os.OpenFile(filepath.Join(e.out, "results.jsonl"), os.O_CREATE|os.O_WRONLY|mode, 0o644)
 	if err != nil {
 		return err
 	}

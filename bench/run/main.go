@@ -7,6 +7,7 @@
 //
 //	QUICK=1            smaller populations, about three minutes
 //	SCENARIOS="a b"    only these (see plan.go)
+//	KEEP=1             add to the results of the last run instead of beginning anew
 //	SERVERS="vigil"    only one side
 //	VIGIL=path         this binary instead of one built from ../cmd/vigil
 //	VIGIL_FLAGS="..."  further flags for vigil apiserver
@@ -21,7 +22,6 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
-	"path/filepath"
 	"runtime"
 	"syscall"
 )
@@ -46,7 +46,7 @@ func run(ctx context.Context) error {
 		return err
 	}
 	if len(os.Args) > 1 && os.Args[1] == "report" { // the tables again, from the figures of a run
-		return e.report(filepath.Join(e.out, "results.jsonl"))
+		return e.report(true)
 	}
 	if err := e.build(ctx); err != nil {
 		return err
@@ -75,5 +75,5 @@ func run(ctx context.Context) error {
 			}
 		}
 	}
-	return e.report(filepath.Join(e.out, "results.jsonl"))
+	return e.report(len(e.only) == 0 && len(e.servers) == 2)
 }

@@ -12,9 +12,9 @@ import (
 	"time"
 )
 
-// report prints the table and writes RESULTS.md (of a whole run) and out/results.json.
-func (e *environment) report(path string) error {
-	all, err := readResults(path)
+// report prints the tables of out/results.jsonl; those of a whole full run also become RESULTS.md.
+func (e *environment) report(whole bool) error {
+	all, err := readResults(filepath.Join(e.out, "results.jsonl"))
 	if err != nil {
 		return err
 	}
@@ -55,7 +55,7 @@ func (e *environment) report(path string) error {
 	fmt.Print(text.String())
 	fmt.Println()
 	fmt.Println(summary)
-	if len(e.only) > 0 || e.quick || len(e.servers) != 2 {
+	if !whole || e.quick {
 		return nil
 	}
 	return os.WriteFile(filepath.Join(e.root, "RESULTS.md"), fmt.Appendf(nil, resultsDocument, time.Now().Format(time.DateOnly), machine(), text.String(), summary), 0o644)
