@@ -21,14 +21,33 @@ const forever = time.Duration(math.MaxInt64)
 
 // script says how long a container runs and what it exits with.
 func script(pod *corev1.Pod, c *corev1.Container) (life time.Duration, exitCode int32) {
-	life = forever
-	if after, err := time.ParseDuration(pod.Annotations[RunForAnnotation]); err == nil && after >= 0 {
-		life = after
-		if code, err := strconv.ParseInt(pod.Annotations[ExitCodeAnnotation], 10, 32); err == nil {
-			exitCode = int32(code)
+	if waitedFor(pod, c.Name) {
+		if life, exitCode = command(c); life == forever {
+			return 0, 0
 		}
 		return life, exitCode
 	}
+	if after, err := time.ParseDuration(pod.Annotations[RunForAnnotation]); err == nil && after >= 0 {
+		if code, err := strconv.ParseInt(pod.Annotations[ExitCodeAnnotation], 10, 32); err == nil {
+			exitCode = int32(code)
+		}
+		return after, exitCode
+	}
+	return command(c)
+}
+
+// waitedFor says whether the pod's containers wait for this one to end: an init container that is no sidecar.
+func waitedFor(pod *corev1.Pod, name string) bool {
+	for i := range pod.Spec.InitContainers {
+		if c := &pod.Spec.InitContainers[i]; c.Name == name {
+			return c.RestartPolicy == nil || *c.RestartPolicy != corev1.ContainerRestartPolicyAlways
+		}
+	}
+	return false
+}
+
+// command says how long a container's command runs and what it exits with.
+func command(c *corev1.Container) (life time.Duration, exitCode int32) {
 	words := slices.Concat(c.Command, c.Args)
 	if len(words) >= 2 && strings.HasSuffix(words[0], "sh") && words[1] == "-c" {
 		words = words[2:]

@@ -2,7 +2,9 @@ package simulated
 
 import (
 	"context"
+	"fmt"
 	"net/netip"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -38,6 +40,28 @@ func TestScript(t *testing.T) {
 		if life != test.life || code != test.code {
 			t.Errorf("%q %v: runs %v and exits %d, want %v and %d", test.command, test.annotations, life, code, test.life, test.code)
 		}
+	}
+}
+
+func TestScript_InitContainers(t *testing.T) {
+	always := corev1.ContainerRestartPolicyAlways
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{RunForAnnotation: "5s", ExitCodeAnnotation: "7"}},
+		Spec: corev1.PodSpec{
+			InitContainers: []corev1.Container{
+				{Name: "plain"}, {Name: "waits", Command: []string{"sh", "-c", "until nslookup db; do sleep 2; done"}},
+				{Name: "fails", Command: []string{"sh", "-c", "sleep 2; exit 3"}}, {Name: "sidecar", RestartPolicy: &always},
+			},
+			Containers: []corev1.Container{{Name: "main"}},
+		},
+	}
+	got := ""
+	for _, c := range slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers) {
+		life, code := script(pod, &c)
+		got += fmt.Sprintf("%s %v %d, ", c.Name, life, code)
+	}
+	if want := "plain 0s 0, waits 0s 0, fails 2s 3, sidecar 5s 7, main 5s 7, "; got != want {
+		t.Errorf("got %s, want %s", got, want)
 	}
 }
 
