@@ -161,9 +161,10 @@ func RunScheduler(ctx context.Context, config ComponentConfig) error {
 
 // KubeletConfig says how a node is run.
 type KubeletConfig struct {
-	Kubeconfig            string        // --kubeconfig, with the node's own certificate
-	NodeName              string        // --hostname-override; "" is the host's name
-	PodCIDR               netip.Prefix  // --pod-cidr; invalid: 10.244.0.0/24
+	Kubeconfig            string       // --kubeconfig, with the node's own certificate
+	NodeName              string       // --hostname-override; "" is the host's name
+	PodCIDR               netip.Prefix // --pod-cidr; invalid: 10.244.0.0/24
+	Labels                map[string]string
 	StatusUpdateFrequency time.Duration // --node-status-update-frequency
 	LeaseDuration         time.Duration // --node-lease-duration-seconds; 0: 40 s
 	Logger                *slog.Logger
@@ -198,6 +199,7 @@ func RunKubelet(ctx context.Context, config KubeletConfig) error {
 		Runtime:  simulated.New(config.PodCIDR),
 		Logger:   config.Logger,
 		Version:  apiserver.KubernetesVersion,
+		Labels:   config.Labels,
 		Addresses: []corev1.NodeAddress{
 			{Type: corev1.NodeInternalIP, Address: address.String()},
 			{Type: corev1.NodeHostName, Address: config.NodeName},

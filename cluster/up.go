@@ -131,6 +131,10 @@ func Up(ctx context.Context, config UpConfig) error {
 	}
 	progress.step("api server", "https://"+address)
 
+	if err := config.retireNodes(groupCtx, certificates.Dir); err != nil {
+		stopServer()
+		return errors.Join(quiet(err), <-served)
+	}
 	config.startComponents(groupCtx, group, certificates)
 	group.Go(func() error {
 		return config.welcome(groupCtx, progress, certificates.Dir, why)
@@ -263,6 +267,7 @@ func (c *UpConfig) startComponents(ctx context.Context, group *errgroup.Group, c
 				Kubeconfig:            filepath.Join(certificates.Dir, pki.NodeConfig(i, NodeName(i))),
 				NodeName:              NodeName(i),
 				PodCIDR:               nodeNetwork(i),
+				Labels:                map[string]string{runByLabel: runByUp},
 				StatusUpdateFrequency: c.NodeStatusUpdateFrequency,
 				LeaseDuration:         c.NodeLeaseDuration,
 				Logger:                c.Logger.With("component", "kubelet", "node", NodeName(i)),

@@ -5,6 +5,7 @@ import (
 	"compress/zlib"
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -37,6 +38,26 @@ func TestUp_KeepsDataOverRestarts(t *testing.T) {
 	if got.UID != made.UID || got.ResourceVersion != made.ResourceVersion || got.Data["a"] != "1" {
 		t.Errorf("after the restart: %+v, want %+v", got, made)
 	}
+	p.stop()
+}
+
+func TestUp_WithFewerNodes(t *testing.T) {
+	p := startCluster(t, "--nodes", "3")
+	p.kubectl("create", "deployment", "spread", "--image=demo", "--replicas=6")
+	p.kubectl("rollout", "status", "deploy/spread", "--timeout=30s")
+	p.stop()
+	p.args = []string{"--nodes", "1"}
+	p.start()
+	if nodes := strings.Fields(p.kubectl("get", "nodes", "-o", "name")); len(nodes) != 1 {
+		t.Errorf("nodes after the restart: %v", nodes)
+	}
+	eventually(t, "all pods on the node that is left", func() error {
+		running := p.kubectl("get", "pods", "-l", "app=spread", "-o", "name", "--field-selector", "spec.nodeName=node-1,status.phase=Running")
+		if n := len(strings.Fields(running)); n != 6 {
+			return fmt.Errorf("%d run", n)
+		}
+		return nil
+	})
 	p.stop()
 }
 
