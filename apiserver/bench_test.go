@@ -1,7 +1,6 @@
 package apiserver_test
 
 import (
-	"bufio"
 	"context"
 	"fmt"
 	"io"
@@ -133,42 +132,6 @@ func BenchmarkTransport(b *testing.B) {
 				resp.Body.Close()
 			}
 			b.SetBytes(n)
-		})
-	}
-}
-
-// BenchmarkFanout measures the delivery of one change to many watchers over TLS and HTTP/2, clients included.
-func BenchmarkFanout(b *testing.B) {
-	for _, watchers := range []int{10, 100} {
-		b.Run(fmt.Sprint(watchers), func(b *testing.B) {
-			s := apiservertest.Start(b)
-			k := s.Clientset()
-			namespace(b, k, "bench")
-			rv := configMap(b, k, "bench", "c")
-			got := make(chan struct{}, watchers)
-			c := newClient(b, s.Admin())
-			for range watchers {
-				resp := c.open(b.Context(), http.MethodGet, "/api/v1/configmaps?watch=true&resourceVersion="+rv, "")
-				b.Cleanup(func() { resp.Body.Close() })
-				go func() {
-					for r := bufio.NewReaderSize(resp.Body, 64<<10); ; {
-						if _, err := r.ReadSlice('\n'); err != nil {
-							return
-						}
-						got <- struct{}{}
-					}
-				}()
-			}
-			b.ReportAllocs()
-			i := 0
-			for b.Loop() {
-				i++
-				relabel(b, k, "bench", "c", fmt.Sprint("i=", i))
-				for range watchers {
-					<-got
-				}
-			}
-			b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(b.N*watchers), "us/delivery")
 		})
 	}
 }

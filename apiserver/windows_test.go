@@ -117,7 +117,8 @@ func TestWatch_SmallWindows(t *testing.T) {
 // framer is an HTTP/2 client of which the test decides when it opens its windows. It has one stream.
 type framer struct {
 	*http2.Framer
-	t testing.TB
+	t    testing.TB
+	conn *tls.Conn
 }
 
 // dialFramer connects with an initial window of so many bytes.
@@ -139,7 +140,7 @@ func dialFramer(t testing.TB, s *apiservertest.Server, window uint32) *framer {
 	if _, err := conn.Write([]byte(http2.ClientPreface)); err != nil {
 		t.Fatal(err)
 	}
-	f := &framer{http2.NewFramer(conn, conn), t}
+	f := &framer{http2.NewFramer(conn, conn), t, conn}
 	f.must(f.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: window}))
 	return f
 }
