@@ -16,7 +16,8 @@ import (
 // An item is compressed with regard to its neighbour: a pod that follows a pod of the same controller has some 150 bytes, alone it would
 // have 1,700. So a form holds for one predecessor; a version keeps the forms for the two predecessors it had last (in the whole list
 // and in a selection, for example). When an object changes, its new version and the one behind it are compressed again, nothing else.
-// All items of a kind share one Huffman code, made from the first items that are compressed (package deflate says why).
+// All items of a kind share one Huffman code, made from the first items that are compressed (package deflate says why). JSON that
+// is made only to be compressed is not kept.
 //
 // # Bound
 //

@@ -41,10 +41,11 @@ func (l *ListWriter) itemText(dst []byte, i int, v *Version) (itemText, error) {
 		}
 		return itemText{head: appendProtobufItemHead(dst, len(message)), rest: message}, nil
 	}
-	item, err := l.jsonItem(v)
+	full, err := v.passingJSON()
 	if err != nil {
 		return itemText{}, err
 	}
+	item := v.jsonPart(full)
 	text := itemText{rest: item.rest}
 	if i > 0 {
 		dst = append(dst, ',')

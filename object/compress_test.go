@@ -216,6 +216,20 @@ func TestCompressor_Shares(t *testing.T) {
 	}
 }
 
+// JSON that is made to be compressed is not kept beside the compressed form.
+func TestCompressor_KeepsNoJSON(t *testing.T) {
+	typ := podType()
+	items := clusterPods(t, typ, 100, 5)
+	if err := NewCompressor(0).WriteList(io.Discard, &ListWriter{Type: typ}, items); err != nil {
+		t.Fatal(err)
+	}
+	for _, v := range items {
+		if made := v.made.Load(); made == nil || made.json.Load() != nil || made.compressed[JSON].Load() == nil {
+			t.Fatalf("%s: %d bytes", v.Key(), v.SizeBytes())
+		}
+	}
+}
+
 // Concurrent lists share what they make, and go on when the room runs out.
 func TestCompressor_Concurrent(t *testing.T) {
 	for _, limit := range []int{0, 150_000} {

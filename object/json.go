@@ -82,6 +82,19 @@ func (v *Version) JSON() ([]byte, error) {
 	return e.get(&e.json, v, (*Version).makeJSON)
 }
 
+// passingJSON returns the same as JSON, but does not keep what it makes.
+func (v *Version) passingJSON() ([]byte, error) {
+	if !v.isProto() {
+		return v.wire, nil
+	}
+	if made := v.made.Load(); made != nil {
+		if f := made.json.Load(); f != nil {
+			return f.bytes, f.err
+		}
+	}
+	return v.makeJSON()
+}
+
 // AppendJSONItem appends the object as it stands in a JSON list: items of typed lists have no kind and apiVersion,
 // those of custom resources have both.
 func (v *Version) AppendJSONItem(dst []byte) ([]byte, error) {

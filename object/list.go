@@ -176,10 +176,18 @@ func (l *ListWriter) jsonItem(v *Version) (jsonPart, error) {
 		return jsonPart{rest: b}, err
 	}
 	b, err := v.JSON()
-	if err != nil || v.typ.New == nil {
-		return jsonPart{rest: b}, err
+	if err != nil {
+		return jsonPart{}, err
 	}
-	return jsonPart{head: "{", rest: b[len(v.typ.layout().jsonHead):]}, nil
+	return v.jsonPart(b), nil
+}
+
+// jsonPart cuts a list item out of the version's JSON.
+func (v *Version) jsonPart(full []byte) jsonPart {
+	if v.typ.New == nil {
+		return jsonPart{rest: full}
+	}
+	return jsonPart{head: "{", rest: full[len(v.typ.layout().jsonHead):]}
 }
 
 func (l *ListWriter) writeJSON(c *chunk, items []*Version) error {

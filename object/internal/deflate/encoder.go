@@ -1,7 +1,7 @@
 package deflate
 
-// Encoder compresses texts, each with regard to the one before it. It holds about 70 KB and the texts of late, and is not safe for
-// use by many goroutines at once. The zero value is ready.
+// Encoder compresses texts, each with regard to the one before it. It holds about 250 KB, or a few times the largest text, and is not
+// safe for use by many goroutines at once. The zero value is ready.
 type Encoder struct {
 	m    matcher
 	from int // where the text added last begins in m.buf
@@ -11,7 +11,7 @@ type Encoder struct {
 }
 
 // keepBytes is how many bytes of texts an encoder gathers before it forgets all but the last.
-const keepBytes = 1 << 20
+const keepBytes = 128 << 10
 
 // Begin forgets all texts. The next one stands behind before, and refers to it.
 func (e *Encoder) Begin(before ...[]byte) {
@@ -71,7 +71,7 @@ func (e *Encoder) Encode(c *Code) (form []byte, bits int) {
 }
 
 // Big says that the encoder has grown so large that it should not be kept for reuse.
-func (e *Encoder) Big() bool { return cap(e.m.buf) > 4*keepBytes }
+func (e *Encoder) Big() bool { return cap(e.m.buf)+4*cap(e.m.tokens)+cap(e.out.b) > 8*keepBytes }
 
 // Sample gathers what a code is made from.
 type Sample struct {
