@@ -212,7 +212,8 @@ func (w *wireTarget) List(ctx context.Context, s cachetest.Selector, rev int64, 
 }
 
 func (w *wireTarget) Watch(ctx context.Context, s cachetest.Selector, after int64) (cachetest.Stream, error) {
-	options := metav1.ListOptions{LabelSelector: s.Labels, FieldSelector: s.Fields, ResourceVersion: strconv.FormatInt(after, 10), AllowWatchBookmarks: true}
+	// On the wire 0 asks for any state; all writes came after revision 1.
+	options := metav1.ListOptions{LabelSelector: s.Labels, FieldSelector: s.Fields, ResourceVersion: strconv.FormatInt(max(1, after), 10), AllowWatchBookmarks: true}
 	if after < 0 {
 		yes := true
 		options.ResourceVersion, options.SendInitialEvents, options.ResourceVersionMatch = "", &yes, metav1.ResourceVersionMatchNotOlderThan

@@ -154,8 +154,8 @@ func TestBreak_Feed(t *testing.T) {
 			t.Fatalf("event %d is of %s, want %s", i, e.Key, want)
 		}
 	}
-	if len(events) != n || cuts < 3 {
-		t.Errorf("%d events, want %d; %d cuts, want some", len(events), n, cuts)
+	if len(events) != n || cuts == 0 {
+		t.Errorf("%d events, want %d; %d cuts, want at least one", len(events), n, cuts)
 	}
 	t.Logf("%d cuts", cuts)
 }
