@@ -78,6 +78,21 @@ func freePort(t testing.TB) int {
 	return listener.Addr().(*net.TCPAddr).Port
 }
 
+// freePortPair returns a free port whose successor is free, too: etcd takes both.
+func freePortPair(t testing.TB) int {
+	t.Helper()
+	for range 100 {
+		port := freePort(t)
+		next, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port+1)))
+		if err == nil {
+			next.Close()
+			return port
+		}
+	}
+	t.Fatal("no two free ports side by side")
+	return 0
+}
+
 func (p *process) start() {
 	p.t.Helper()
 	args := append([]string{"up", "--data-dir", p.dataDir, "--secure-port", strconv.Itoa(p.port), "--etcd-port", "0",

@@ -57,7 +57,7 @@ func (c *runningComponent) kill() {
 // Two API servers on one etcd, controllers and scheduler as processes of their own with leader election, kubelets likewise:
 // what one process does is seen by all.
 func TestComponents_Apart(t *testing.T) {
-	etcdPort := freePort(t)
+	etcdPort := freePortPair(t)
 	p := startCluster(t, "--nodes", "0", "--etcd-port", strconv.Itoa(etcdPort))
 	pki := func(name string) string { return filepath.Join(p.dataDir, "pki", name) }
 	conf := func(name string) string { return filepath.Join(p.dataDir, name) }

@@ -100,12 +100,12 @@ func TestUp_SaysWhatIsWrong(t *testing.T) {
 	})
 	t.Run("no data directory", func(t *testing.T) { expect(run("--data-dir", ""), "--data-dir") })
 	t.Run("etcd port in use", func(t *testing.T) {
-		listener, err := net.Listen("tcp", "127.0.0.1:0")
+		port := strconv.Itoa(freePortPair(t))
+		listener, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", port))
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer listener.Close()
-		port := strconv.Itoa(listener.Addr().(*net.TCPAddr).Port)
 		expect(run("--data-dir", t.TempDir(), "--etcd-port", port, "--secure-port", strconv.Itoa(freePort(t))), port, "address already in use")
 	})
 	t.Run("data directory is a file", func(t *testing.T) {
