@@ -269,12 +269,10 @@ type goroutines struct {
 }
 
 func (g *goroutines) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	next := g.wait() // before the client can know that it watches
 	w.Header().Set("Content-Type", "application/json")
 	w.(http.Flusher).Flush()
 	for {
-		g.mu.Lock()
-		next := g.next
-		g.mu.Unlock()
 		select {
 		case <-next:
 		case <-r.Context().Done():
@@ -282,8 +280,15 @@ func (g *goroutines) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 		_, _ = w.Write(event)
 		w.(http.Flusher).Flush()
+		next = g.wait() // before deliver can go on
 		g.done.Done()
 	}
+}
+
+func (g *goroutines) wait() <-chan struct{} {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.next
 }
 
 func (g *goroutines) deliver(watchers int) {
