@@ -88,7 +88,7 @@ func (c *conn) appendBlock(id uint32, block []byte, end bool) {
 	}
 }
 
-// appendData appends DATA frames with what parts holds and takes it off the windows, which must be wide enough.
+// appendData appends DATA frames with b, one empty frame if there is nothing in it, and takes it off the windows, which must be wide enough.
 func (c *conn) appendData(st *stream, b []byte, end bool) {
 	for {
 		n := min(len(b), c.peerFrame)
