@@ -10,6 +10,7 @@ type step struct {
 	id      string // names its results in the report
 	args    string
 	profile bool // with PROFILE set, take a CPU profile of the server meanwhile
+	long    bool // left out of a quick run
 }
 
 // scenario is what one server, started on a fresh copy of the population, is put through.
@@ -52,7 +53,7 @@ type sizes struct {
 var (
 	full = sizes{
 		small: 10000, large: 50000, tiny: 1000, create: 3000, list: "1500ms", get: "2s", settle: "3s", stormClients: 50, kubelets: []int{1000, 5000},
-		fan: 1000, fanMany: 5000, updates: 200, flat: 400, selective: []int{0, 1000, 5000}, slowUpdates: 600,
+		fan: 1000, fanMany: 5000, updates: 200, flat: 400, selective: []int{0, 1000, 5000}, slowUpdates: 300,
 		bigClients: 1024, bigPeer: 16, bigObjects: 400, informerEvents: 200000, starts: 3,
 	}
 	quick = sizes{
@@ -93,23 +94,24 @@ func plan(z sizes) []scenario {
 			{id: "create-1", args: f("create --pods 300 --first %d --conns 1", z.create)}}},
 		{name: "get", data: at(z.small), rounds: 3, steps: []step{
 			{id: "get-16", args: f("get --pods %d --conns 16 --duration %s", z.small, z.get), profile: true},
-			{id: "get-16-proto", args: f("get --pods %d --conns 16 --duration %s --proto", z.small, z.get)},
+			{id: "get-16-proto", args: f("get --pods %d --conns 16 --duration %s --proto", z.small, z.get), long: true},
 			{id: "get-1", args: f("get --pods %d --conns 1 --duration %s", z.small, z.get)}}},
 		{name: "list-tiny", data: at(z.tiny), rounds: 3, long: true, steps: []step{
 			{id: "list-tiny", args: f("list --pods %d --duration %s --only %s", z.tiny, z.list, fullLists)}}},
 		{name: "list", data: at(z.small), rounds: 3, steps: []step{
 			// What is made once for each object version (JSON, compressed forms) is paid for by the first list.
 			{id: "list-first", args: f("list --pods %d --duration 1ms --only full-json-rv0", z.small)},
-			{id: "list-first-gzip", args: f("list --pods %d --duration 1ms --only full-json-gzip", z.small)},
+			{id: "list-first-gzip", args: f("list --pods %d --duration 1ms --only full-json-gzip", z.small), long: true},
 			{id: "list", args: f("list --pods %d --duration %s --only %s", z.small, z.list, fullLists), profile: true}}},
 		{name: "list-large", data: at(z.large), long: true, steps: []step{
+			{id: "list-large-first", args: f("list --pods %d --duration 1ms --only full-json-rv0", z.large)},
 			{id: "list-large", args: f("list --pods %d --duration %s", z.large, z.list), profile: true}}},
 		{name: "fanout", data: at(z.small), steps: []step{
 			{id: "fanout", args: fan(z.fan, z.updates, 10, ""), profile: true},
-			{id: "fanout-proto", args: fan(z.fan, z.updates, 10, " --proto")},
-			{id: "fanout-http1", args: fan(z.fan, z.updates, 10, " --http1")},
+			{id: "fanout-proto", args: fan(z.fan, z.updates, 10, " --proto"), long: true},
+			{id: "fanout-http1", args: fan(z.fan, z.updates, 10, " --http1"), long: true},
 			{id: "fanout-flat", args: fan(z.fan, z.flat, 0, ""), profile: true},
-			{id: "fanout-flat-proto", args: fan(z.fan, z.flat, 0, " --proto")}}},
+			{id: "fanout-flat-proto", args: fan(z.fan, z.flat, 0, " --proto"), long: true}}},
 		{name: "fanout-many", data: at(z.small), steps: []step{
 			{id: "fanout-many", args: fan(z.fanMany, max(z.updates/5, 10), 2, ""), profile: true}}},
 		{name: "fanout-few", data: at(z.small), long: true, steps: []step{
@@ -125,7 +127,7 @@ func plan(z sizes) []scenario {
 		{name: "storm-nodes-large", data: population{z.large, large}, rounds: 3, long: true, steps: []step{
 			{id: "storm-nodes-large", args: storm(z.large, z.kubelets[0], f(" --per-node --nodes %d", large))}}},
 		sel,
-		{name: "slow", data: at(z.small), steps: []step{
+		{name: "slow", data: at(z.small), rounds: 3, steps: []step{
 			{id: "slow", args: f("slow --pods %d --watchers %d --stalled 50 --updates %d --rate 20 --settle %s --wait 5s", z.small, z.fan, z.slowUpdates, z.settle)}}},
 		{name: "resume", kind: kindResume, data: at(z.small), steps: []step{
 			{id: "resume", args: f("resume --pods %d --watchers %d --rate 0", z.small, last)}}},

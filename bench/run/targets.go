@@ -90,6 +90,7 @@ func rows(z sizes) []row {
 	add(f("list %d pods, JSON, the first time", z.small), "CPU-ms", figure("list-first", "", "server_cpu_s_per_list", ms), shown, 0)
 	add(f("list %d pods, gzip JSON, the first time", z.small), "CPU-ms", figure("list-first-gzip", "", "server_cpu_s_per_list", ms), shown, 0)
 	lists("list", z.small)
+	add(f("list %d pods, JSON, the first time", z.large), "CPU-ms", figure("list-large-first", "", "server_cpu_s_per_list", ms), shown, 0)
 	lists("list-large", z.large)
 	for _, k := range []string{"full-json-rv0", "full-proto-rv0"} {
 		k := k
