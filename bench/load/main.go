@@ -21,6 +21,7 @@ type options struct {
 	serverPID  int
 	etcdPID    int
 	label      string
+	mark       bool
 	http1      bool
 	proto      bool
 	pods       int
@@ -67,6 +68,7 @@ func main() {
 	fs.IntVar(&o.serverPID, "server-pid", 0, "server process, for CPU and RSS")
 	fs.IntVar(&o.etcdPID, "etcd-pid", 0, "etcd process, for CPU")
 	fs.StringVar(&o.label, "label", "", "name of the server, copied to the result")
+	fs.BoolVar(&o.mark, "mark", false, "print a line when a measurement begins, for whoever takes a profile")
 	fs.BoolVar(&o.http1, "http1", false, "watch over HTTP/1.1 instead of HTTP/2")
 	fs.BoolVar(&o.proto, "proto", false, "ask for protobuf instead of JSON")
 	fs.IntVar(&o.pods, "pods", 10000, "pods (loaded, or to create)")

@@ -76,12 +76,12 @@ func (e *environment) load(ctx context.Context, server string, s scenario, st st
 		args = append(args, "--nodes", strconv.Itoa(s.data.nodes))
 	}
 	fmt.Fprintln(os.Stderr, "+ load", st.args)
-	profiled := make(chan error, 1)
-	if st.profile && e.profile > 0 {
-		go func() { profiled <- e.takeProfile(ctx, fmt.Sprintf("%s-%s", server, st.id)) }()
-	} else {
-		profiled <- nil
+	profiling := st.profile && e.profile > 0
+	if profiling {
+		args = append(args, "--mark")
 	}
+	profiled := make(chan error, 1)
+	profiled <- nil
 	cmd := exec.CommandContext(ctx, e.bin("load"), args...)
 	cmd.Stderr = os.Stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
@@ -99,6 +99,14 @@ func (e *environment) load(ctx context.Context, server string, s scenario, st st
 				_ = cmd.Process.Kill()
 				_ = cmd.Wait()
 				return err
+			}
+			continue
+		}
+		if lines.Text() == "measuring" { // connections are open; the first phase is the one to see
+			if profiling {
+				profiling = false
+				<-profiled
+				go func() { profiled <- e.takeProfile(ctx, server+"-"+st.id) }()
 			}
 			continue
 		}
