@@ -87,6 +87,9 @@ func New(config Config) (*Server, error) {
 
 	s.caches = watchcache.NewServer(s.store, watchcache.Config{Logger: s.log, Registerer: config.Registerer, Window: config.Window})
 	for _, k := range config.Kinds.All() {
+		if k.Unstored {
+			continue
+		}
 		s.cacheOf[k] = s.caches.Add(watchcache.Resource{
 			Name:      k.GroupResource().String(),
 			Prefix:    s.prefix + k.Path + "/",

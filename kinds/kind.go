@@ -33,6 +33,11 @@ type Kind struct {
 	Verbs      []string // nil: all of AllVerbs
 	Deprecated string   // text of a Warning header on every request, reads included; "": none
 
+	// Unstored says that objects of this kind are asked and answered but never stored (SubjectAccessReview, and Binding,
+	// which is an action of pods under another path). Its only verb is create; it has no Path, no cache and no NewList.
+	// What answers is a write.Hook's Post under "", or the action of another row with the same GVK.
+	Unstored bool
+
 	// Path is the place under the storage prefix, without slashes around it: "pods", "services/specs".
 	Path string
 	// Type is how the bytes are read. Made by the row's constructor; Type.Fields are the selectable fields.
@@ -95,9 +100,10 @@ type Kind struct {
 // AllVerbs are the verbs of an ordinary resource, in discovery's order.
 var AllVerbs = []string{"create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"}
 
-// Subresource is one subresource of a kind. There are three sorts, told apart by which hooks are set:
+// Subresource is one subresource of a kind. There are four sorts, told apart by which hooks are set:
 // a part of the object itself (status, finalize: Prepare and Validate), a view (scale: View and Apply, with its own
-// kind), and an action that is POSTed (binding: Action).
+// kind), an action that is POSTed (binding: Action), and a question that is POSTed and answered by a write.Hook's Post
+// (token, eviction: NewView and nothing else but the checks of the body).
 type Subresource struct {
 	Name  string
 	GVK   schema.GroupVersionKind // kind of the body when it is not the object's own
@@ -116,6 +122,11 @@ type Subresource struct {
 	// Action changes obj as the posted body (of NewView's type) asks. An error is an apierrors.APIStatus. The
 	// machinery stores the changed object with a compare-and-swap and calls Action again on a conflict.
 	Action func(obj Object, body runtime.Object) error
+
+	// DefaultBody fills in the defaults of a posted body, ValidateBody checks it. Both are for bodies of NewView's type
+	// that a write.Hook's Post answers.
+	DefaultBody  func(body runtime.Object)
+	ValidateBody func(body runtime.Object) field.ErrorList
 }
 
 // GroupResource names the resource as error messages and metrics do.

@@ -127,7 +127,7 @@ func resourceList(groupName string, v version) *metav1.APIResourceList {
 			Verbs:              Verbs(k),
 			ShortNames:         k.ShortNames,
 			Categories:         k.Categories,
-			StorageVersionHash: storageVersionHash(k.GVK),
+			StorageVersionHash: storageVersionHash(k),
 		})
 		subs := slices.Clone(k.Subresources)
 		slices.SortFunc(subs, func(a, b kinds.Subresource) int { return strings.Compare(a.Name, b.Name) })
@@ -201,8 +201,11 @@ func ref(gvk schema.GroupVersionKind) *metav1.GroupVersionKind {
 }
 
 // storageVersionHash lets storage migration notice that the stored form changed: the first 8 bytes of the SHA-256 of
-// group/version/kind.
-func storageVersionHash(gvk schema.GroupVersionKind) string {
-	sum := sha256.Sum256([]byte(gvk.Group + "/" + gvk.Version + "/" + gvk.Kind))
+// group/version/kind. What is not stored has none.
+func storageVersionHash(k *kinds.Kind) string {
+	if k.Unstored {
+		return ""
+	}
+	sum := sha256.Sum256([]byte(k.GVK.Group + "/" + k.GVK.Version + "/" + k.GVK.Kind))
 	return base64.StdEncoding.EncodeToString(sum[:8])
 }

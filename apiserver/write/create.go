@@ -21,7 +21,10 @@ func (w *Writer) Create(ctx context.Context, r *Request) (*Result, error) {
 	if o.opts, err = writeOptions(r.RawQuery, "CreateOptions", ""); err != nil {
 		return nil, err
 	}
-	if o.sub == nil && o.k.Path == "" {
+	if post := o.hooks[o.gr()].Post[r.Subresource]; post != nil {
+		return o.post(ctx, post)
+	}
+	if o.sub == nil && o.k.Unstored {
 		// The row only gives an action another path.
 		if o, err = o.redirect(); err != nil {
 			return nil, err

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -22,7 +23,7 @@ import (
 // The rows of these tests are small ones of the same shape as the real ones, so that each rule of the machinery can be
 // seen at work without the rules of a real kind.
 func testTable() *kinds.Table {
-	return kinds.NewTable(namespaceRow(), configMapRow(), podRow(), bindingRow(), deploymentRow(), leaseRow(), eventRow())
+	return kinds.NewTable(namespaceRow(), configMapRow(), podRow(), bindingRow(), reviewRow(), deploymentRow(), leaseRow(), eventRow())
 }
 
 func rowType(gv, kind string, namespaced bool, n func() kinds.Object, fields ...object.Field) *object.Type {
@@ -177,7 +178,21 @@ func bindingRow() *kinds.Kind {
 	n := func() kinds.Object { return &corev1.Binding{} }
 	return &kinds.Kind{
 		GVK: corev1.SchemeGroupVersion.WithKind("Binding"), Resource: "bindings", Namespaced: true, Verbs: []string{"create"},
-		Type: rowType("v1", "Binding", true, n), New: n,
+		Unstored: true, New: n,
+	}
+}
+
+// reviewRow is answered by a hook.
+func reviewRow() *kinds.Kind {
+	return &kinds.Kind{
+		GVK: authorizationv1.SchemeGroupVersion.WithKind("SubjectAccessReview"), Resource: "subjectaccessreviews",
+		Verbs: []string{"create"}, Unstored: true, New: func() kinds.Object { return &authorizationv1.SubjectAccessReview{} },
+		Validate: func(obj kinds.Object) (errs field.ErrorList) {
+			if obj.(*authorizationv1.SubjectAccessReview).Spec.User == "" {
+				errs = append(errs, field.Required(field.NewPath("spec", "user"), ""))
+			}
+			return errs
+		},
 	}
 }
 

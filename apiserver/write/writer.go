@@ -63,7 +63,15 @@ type Hook struct {
 	Prepare func(ctx context.Context, obj, old kinds.Object) (commit, rollback func(), err error)
 	// Deleted is called after obj has been removed.
 	Deleted func(ctx context.Context, obj kinds.Object)
+	// Post answers what is POSTed to a subresource and is more than a change of the object ("token", "eviction"), and
+	// under "" what is POSTed to a kind that is not stored. It takes the place of the subresource's Action.
+	Post map[string]PostFunc
 }
+
+// PostFunc answers a POST (201). obj is a copy of the stored object that the path names, nil for a kind that is not
+// stored. body has been decoded, defaulted and validated and is the function's own; it may be what is returned. An error
+// that is no APIStatus becomes an internal error.
+type PostFunc func(ctx context.Context, r *Request, obj kinds.Object, body runtime.Object) (runtime.Object, error)
 
 // Request is a write with its body read. Kind is the row of the path's resource, Name is empty for the collection.
 type Request struct {
@@ -76,6 +84,9 @@ type Request struct {
 
 	User      *authn.User
 	UserAgent string
+
+	// DryRun is what the query says about it, set by the writer for a PostFunc.
+	DryRun bool
 }
 
 // Result is the answer to a write: exactly one of Version, Object and List is set.
@@ -131,6 +142,9 @@ func New(c Config) *Writer {
 		w.authorize = func(context.Context, Access) error { return nil }
 	}
 	for _, k := range w.table.All() {
+		if k.Unstored {
+			continue
+		}
 		w.statusAt[k] = statusField(k)
 	}
 	w.namespaces = newNamespaces(w)
