@@ -4,8 +4,11 @@ package all
 import (
 	"vigil/kinds"
 	"vigil/kinds/apps"
+	"vigil/kinds/authentication"
+	"vigil/kinds/authorization"
 	"vigil/kinds/coordination"
 	"vigil/kinds/core"
+	"vigil/kinds/scheduling"
 )
 
 // Table returns a new table of all kinds.
@@ -24,6 +27,16 @@ func Table() *kinds.Table {
 		apps.Deployment(),
 		apps.ReplicaSet(),
 
+		authentication.SelfSubjectReview(),
+		authentication.TokenReview(),
+
+		authorization.LocalSubjectAccessReview(),
+		authorization.SelfSubjectAccessReview(),
+		authorization.SelfSubjectRulesReview(),
+		authorization.SubjectAccessReview(),
+
 		coordination.Lease(),
+
+		scheduling.PriorityClass(),
 	)
 }

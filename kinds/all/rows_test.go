@@ -52,8 +52,11 @@ func TestRows(t *testing.T) {
 			Short: []string{"po"}, Categories: []string{"all"}, Path: "pods", Namespaced: true, Unconditional: true, ReturnsDeleted: true,
 			Subresources: map[string][]string{"binding": post, "ephemeralcontainers": readWrite, "resize": readWrite, "status": readWrite},
 		},
-		"secrets":         {Path: "secrets", Namespaced: true, Unconditional: true},
-		"serviceaccounts": {Short: []string{"sa"}, Path: "serviceaccounts", Namespaced: true, Unconditional: true, ReturnsDeleted: true},
+		"secrets": {Path: "secrets", Namespaced: true, Unconditional: true},
+		"serviceaccounts": {
+			Short: []string{"sa"}, Path: "serviceaccounts", Namespaced: true, Unconditional: true, ReturnsDeleted: true,
+			Subresources: map[string][]string{"token": post},
+		},
 		"services": {
 			Short: []string{"svc"}, Categories: []string{"all"}, Path: "services/specs", Namespaced: true,
 			CreateOnUpdate: true, Unconditional: true, ReturnsDeleted: true, Subresources: map[string][]string{"status": readWrite},
@@ -66,7 +69,8 @@ func TestRows(t *testing.T) {
 			Short: []string{"rs"}, Categories: []string{"all"}, Path: "replicasets", Namespaced: true, Unconditional: true,
 			Subresources: map[string][]string{"scale": readWrite, "status": readWrite},
 		},
-		"leases.coordination.k8s.io": {Path: "leases", Namespaced: true, CreateOnUpdate: true},
+		"leases.coordination.k8s.io":        {Path: "leases", Namespaced: true, CreateOnUpdate: true},
+		"priorityclasses.scheduling.k8s.io": {Short: []string{"pc"}, Path: "priorityclasses", Unconditional: true},
 	}
 	got := map[string]served{}
 	for _, k := range Table().All() {
@@ -125,7 +129,7 @@ func TestRows_Fit(t *testing.T) {
 				}
 			}
 			for _, s := range k.Subresources {
-				part, view, action := s.Prepare != nil, s.View != nil && s.Apply != nil, s.Action != nil
+				part, view, action := s.Prepare != nil, s.View != nil && s.Apply != nil, s.Action != nil || s.NewView != nil && slices.Equal(s.Verbs, post)
 				if s.Name == "" || len(s.Verbs) == 0 || !slices.IsSorted(s.Verbs) || !part && !view && !action {
 					t.Errorf("subresource %+v", s)
 				}

@@ -1,0 +1,2 @@
+// Package scheduling has the rows of API group scheduling.k8s.io.
+package scheduling
