@@ -3,6 +3,7 @@ package apiserver_test
 import (
 	"bytes"
 	"compress/gzip"
+	"compress/zlib"
 	"context"
 	"fmt"
 	"io"
@@ -14,7 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Lists are the same with and without gzip, in every form, over HTTP/1.1 and HTTP/2, for the first time and again, and when
+// Lists are the same with and without gzip or deflate, in every form, over HTTP/1.1 and HTTP/2, for the first time and again, and when
 // objects have changed.
 func TestCompression_Lists(t *testing.T) {
 	s, c, k := start(t)
@@ -30,7 +31,11 @@ func TestCompression_Lists(t *testing.T) {
 	old := s.Admin()
 	old.NextProtos = []string{"http/1.1"}
 	http1 := newClient(t, old)
-	for round := range 3 {
+	coding := "gzip"
+	for round := range 4 {
+		if round == 2 {
+			coding = "deflate"
+		}
 		for proto, c := range map[string]*client{"HTTP/1.1": http1, "HTTP/2.0": c} {
 			for _, accept := range []string{
 				"application/json", "application/vnd.kubernetes.protobuf",
@@ -48,22 +53,18 @@ func TestCompression_Lists(t *testing.T) {
 					path := "/api/v1/pods?resourceVersionMatch=Exact&resourceVersion=" + rv + query
 					name := fmt.Sprintf("round %d, %s, %s, %s", round, proto, accept, query)
 					plain := c.get(path, "Accept: "+accept, "Accept-Encoding: identity")
-					resp := c.open(t.Context(), http.MethodGet, path, "", "Accept: "+accept, "Accept-Encoding: gzip")
+					resp := c.open(t.Context(), http.MethodGet, path, "", "Accept: "+accept, "Accept-Encoding: "+coding)
 					body, err := io.ReadAll(resp.Body)
 					if err != nil || resp.StatusCode != 200 || plain.code != 200 || resp.Proto != proto {
 						t.Fatalf("%s: %d and %d over %s, %v", name, plain.code, resp.StatusCode, resp.Proto, err)
 					}
 					resp.Body.Close()
-					packed := resp.Header.Get("Content-Encoding") == "gzip"
+					packed := resp.Header.Get("Content-Encoding") == coding
 					if direct := !strings.Contains(accept, "as="); direct && packed != large {
 						t.Errorf("%s: compressed %v", name, packed)
 					}
 					if packed {
-						z, err := gzip.NewReader(bytes.NewReader(body))
-						if err != nil {
-							t.Fatal(err)
-						}
-						if body, err = io.ReadAll(z); err != nil {
+						if body, err = unpack(coding, body); err != nil {
 							t.Fatalf("%s: %v", name, err)
 						}
 						if resp.Header.Get("Vary") != "Accept-Encoding" {
@@ -89,4 +90,19 @@ func TestCompression_Lists(t *testing.T) {
 	if metrics := string(c.get("/metrics").body); strings.Contains(metrics, "apiserver_compressed_list_bytes 0\n") {
 		t.Error("no compressed forms were kept")
 	}
+}
+
+// unpack undoes a content coding.
+func unpack(coding string, body []byte) ([]byte, error) {
+	var z io.Reader
+	var err error
+	if coding == "deflate" {
+		z, err = zlib.NewReader(bytes.NewReader(body))
+	} else {
+		z, err = gzip.NewReader(bytes.NewReader(body))
+	}
+	if err != nil {
+		return nil, err
+	}
+	return io.ReadAll(z)
 }

@@ -8,7 +8,7 @@ import (
 	"vigil/object/internal/deflate"
 )
 
-// Compressor writes gzip'd lists and keeps the compressed form of every item, so that a list that is asked for again is put
+// Compressor writes lists in gzip or zlib form and keeps the compressed form of every item, so that a list that is asked for again is put
 // together by copying. It is safe for use by many goroutines.
 //
 // # What is kept

@@ -21,7 +21,7 @@ func TestCompressor_OtherDecoders(t *testing.T) {
 	if err := l.Write(&plain, items); err != nil {
 		t.Fatal(err)
 	}
-	if err := NewCompressor(0).WriteList(&packed, &l, items); err != nil {
+	if err := NewCompressor(0).WriteList(&packed, Gzip, &l, items); err != nil {
 		t.Fatal(err)
 	}
 	file := filepath.Join(t.TempDir(), "list.gz")

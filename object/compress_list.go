@@ -1,7 +1,6 @@
 package object
 
 import (
-	"encoding/binary"
 	"io"
 	"sync"
 
@@ -67,15 +66,17 @@ var encoders = sync.Pool{New: func() any { return new(deflate.Encoder) }}
 type compressedList struct {
 	*ListWriter
 	items   []*Version
+	coding  Coding
 	book    *book
 	encoder *deflate.Encoder // nil while all forms existed
 	last    int              // the item that was given to the encoder last
 	head    [16]byte         // scratch
 }
 
-// WriteList writes what l.Write writes, as one gzip member. Errors are as there. The list must be Compressible.
-func (c *Compressor) WriteList(w io.Writer, l *ListWriter, items []*Version) error {
-	list := &compressedList{ListWriter: l, items: items}
+// WriteList writes what l.Write writes, compressed. Errors are as there. The list must be Compressible. All codings share the
+// compressed items.
+func (c *Compressor) WriteList(w io.Writer, coding Coding, l *ListWriter, items []*Version) error {
+	list := &compressedList{ListWriter: l, items: items, coding: coding}
 	defer list.close()
 	head, tail, err := l.frame(items)
 	if err != nil {
@@ -122,13 +123,10 @@ func (l *compressedList) close() {
 	}
 }
 
-// gzipHeader says: deflate, no name, no time, fastest, unknown system (RFC 1952).
-const gzipHeader = "\x1f\x8b\x08\x00\x00\x00\x00\x00\x04\xff"
-
 func (l *compressedList) write(w io.Writer, head, tail []byte) error {
 	buf := chunks.Get().(*[chunkBytes]byte)
 	defer chunks.Put(buf)
-	out := bitChunk{w: w, out: deflate.NewWriter(append(buf[:0], gzipHeader...))}
+	out := bitChunk{w: w, out: deflate.NewWriter(append(buf[:0], l.coding.header()...))}
 	out.out.Begin(l.book.code)
 	out.out.Literal(l.book.code, head)
 	sum := deflate.SumOf(head)
@@ -156,10 +154,8 @@ func (l *compressedList) write(w io.Writer, head, tail []byte) error {
 	sum.Add(deflate.SumOf(tail))
 	out.out.Finish(l.book.code)
 	out.flush()
-	trailer := binary.LittleEndian.AppendUint32(nil, sum.CRC)
-	trailer = binary.LittleEndian.AppendUint32(trailer, sum.Size)
 	if out.err == nil {
-		_, out.err = w.Write(trailer)
+		_, out.err = w.Write(l.coding.appendTrailer(nil, sum))
 	}
 	return out.err
 }

@@ -3,6 +3,7 @@ package object
 import (
 	"bytes"
 	"compress/gzip"
+	"compress/zlib"
 	"crypto/sha256"
 	"errors"
 	"fmt"
@@ -20,14 +21,14 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// checkCompressed checks that the gzip'd list is the list, and returns its size.
+// checkCompressed checks that the compressed list is the list, and returns its size with gzip.
 func checkCompressed(tb testing.TB, c *Compressor, l ListWriter, items []*Version) int {
 	tb.Helper()
 	var plain, packed bytes.Buffer
 	if err := l.Write(&plain, items); err != nil {
 		tb.Fatal(err)
 	}
-	if err := c.WriteList(&packed, &l, items); err != nil {
+	if err := c.WriteList(&packed, Gzip, &l, items); err != nil {
 		tb.Fatal(err)
 	}
 	size := packed.Len()
@@ -45,6 +46,16 @@ func checkCompressed(tb testing.TB, c *Compressor, l ListWriter, items []*Versio
 	}
 	if packed.Len() > 0 {
 		tb.Fatalf("%d bytes behind the member", packed.Len())
+	}
+	if err := c.WriteList(&packed, Deflate, &l, items); err != nil {
+		tb.Fatal(err)
+	}
+	inflated, err := zlib.NewReader(&packed)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	if got, err = io.ReadAll(inflated); err != nil || !bytes.Equal(got, plain.Bytes()) {
+		tb.Fatalf("deflate: a list of %d bytes became another of %d: %v", plain.Len(), len(got), err)
 	}
 	return size
 }
@@ -180,7 +191,7 @@ func TestCompressor_CustomResources(t *testing.T) {
 		checkCompressed(t, c, l, items)
 	}
 	l.Encoding = Protobuf
-	if err := c.WriteList(io.Discard, &l, items); !errors.Is(err, ErrNoProtobuf) {
+	if err := c.WriteList(io.Discard, Gzip, &l, items); !errors.Is(err, ErrNoProtobuf) {
 		t.Errorf("protobuf: %v", err)
 	}
 }
@@ -220,7 +231,7 @@ func TestCompressor_Shares(t *testing.T) {
 func TestCompressor_KeepsNoJSON(t *testing.T) {
 	typ := podType()
 	items := clusterPods(t, typ, 100, 5)
-	if err := NewCompressor(0).WriteList(io.Discard, &ListWriter{Type: typ}, items); err != nil {
+	if err := NewCompressor(0).WriteList(io.Discard, Gzip, &ListWriter{Type: typ}, items); err != nil {
 		t.Fatal(err)
 	}
 	for _, v := range items {
@@ -315,7 +326,7 @@ func TestCompressor_WriteError(t *testing.T) {
 	items := clusterPods(t, typ, 1000, 5)
 	l := &ListWriter{Type: typ}
 	for _, after := range []int{0, 60_000, 130_000} {
-		if err := c.WriteList(&cutOff{after}, l, items); err != errFailing {
+		if err := c.WriteList(&cutOff{after}, Gzip, l, items); err != errFailing {
 			t.Errorf("after %d bytes: %v", after, err)
 		}
 	}
@@ -402,16 +413,16 @@ func BenchmarkCompressor(b *testing.B) {
 			}
 			return z.Close()
 		})
-		run("first", func(w io.Writer) error { return NewCompressor(0).WriteList(w, &l, items) })
+		run("first", func(w io.Writer) error { return NewCompressor(0).WriteList(w, Gzip, &l, items) })
 		c := NewCompressor(0)
-		run("again", func(w io.Writer) error { return c.WriteList(w, &l, items) })
+		run("again", func(w io.Writer) error { return c.WriteList(w, Gzip, &l, items) })
 		rev := int64(10_000_000)
 		run("changed 1 %", func(w io.Writer) error {
 			rev++
 			for i := int(rev % 100); i < len(items); i += 100 {
 				items[i] = items[i].At(rev)
 			}
-			return c.WriteList(w, &l, items)
+			return c.WriteList(w, Gzip, &l, items)
 		})
 	}
 }

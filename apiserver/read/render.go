@@ -113,7 +113,7 @@ func WriteList(w http.ResponseWriter, r *http.Request, code int, form negotiate.
 	respond.SetContentType(w.Header(), form.ContentType())
 	b := respond.NewBody(w, r, code)
 	var err error
-	if l, ok := body.(*object.ListWriter); ok && b.Coding() == "gzip" && res.Compressor != nil && l.Compressible() {
+	if l, ok := body.(*object.ListWriter); ok && b.Coding() != "" && res.Compressor != nil && l.Compressible() {
 		err = writeCompressed(b, res.Compressor, l, items)
 	} else {
 		err = body.Write(b, items)
@@ -132,7 +132,7 @@ func WriteList(w http.ResponseWriter, r *http.Request, code int, form negotiate.
 	return nil
 }
 
-// writeCompressed writes a list to a client that accepts gzip: from forms that are compressed already if it is large.
+// writeCompressed writes a list to a client that accepts a coding: from forms that are compressed already if it is large.
 func writeCompressed(b *respond.Body, c *object.Compressor, l *object.ListWriter, items []*object.Version) error {
 	large, err := l.Exceeds(respond.CompressAbove, items)
 	if err != nil {
@@ -141,8 +141,9 @@ func writeCompressed(b *respond.Body, c *object.Compressor, l *object.ListWriter
 	if !large {
 		return l.Write(b, items)
 	}
+	coding := object.ParseCoding(b.Coding())
 	b.Compressed()
-	return c.WriteList(b, l, items)
+	return c.WriteList(b, coding, l, items)
 }
 
 // body writes a list of objects.

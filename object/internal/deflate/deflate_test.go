@@ -164,7 +164,7 @@ func TestChecksum(t *testing.T) {
 		sum := SumOf(a)
 		sum.Add(SumOf(b))
 		sum.Add(SumOf(c))
-		if all := SumOf(append(append(a, b...), c...)); sum.CRC != all.CRC || sum.Size != all.Size {
+		if all := SumOf(append(append(a, b...), c...)); sum.CRC != all.CRC || sum.Size != all.Size || sum.Adler != all.Adler {
 			t.Fatalf("%d+%d+%d bytes: %+v, want %+v", len(a), len(b), len(c), sum, all)
 		}
 	}
