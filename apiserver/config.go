@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"vigil/apiserver/authz"
+	"vigil/apiserver/satoken"
 	"vigil/apiserver/write"
 	"vigil/kinds"
 	"vigil/store"
@@ -38,6 +39,8 @@ type Config struct {
 	Kinds *kinds.Table
 	// WriteHooks are what writes of single resources do outside of the object (service addresses).
 	WriteHooks map[schema.GroupResource]write.Hook
+	// Tokens says how service account tokens are issued and checked; its Objects are the server's.
+	Tokens satoken.Config
 	// Authorizer decides; by default authz.Components.
 	Authorizer authz.Authorizer
 	// StartHooks run once the caches are loaded, each in its own goroutine. The server is not ready before they are done.

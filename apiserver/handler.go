@@ -62,9 +62,14 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case err == nil:
 		c.user = conn.identity.User
+	case authn.Bearer(r) != "":
+		if c.user, _, err = s.tokens.Verifier.AuthenticateToken(r.Context(), authn.Bearer(r), nil); err == nil {
+			r.Header.Del("Authorization")
+		}
 	case errors.Is(err, authn.ErrNoCredentials) && isPublic(r):
-		c.user = authn.Anonymous()
-	default:
+		c.user, err = authn.Anonymous(), nil
+	}
+	if err != nil {
 		s.log.Debug("request refused", "err", err, "remote", r.RemoteAddr)
 		respond.Error(&c.rec, r, apierrors.NewUnauthorized("Unauthorized"))
 		return

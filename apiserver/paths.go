@@ -15,6 +15,7 @@ import (
 	"vigil/apiserver/negotiate"
 	"vigil/apiserver/openapi"
 	"vigil/apiserver/respond"
+	"vigil/apiserver/satoken"
 )
 
 // paths answers everything that is not an API resource.
@@ -52,6 +53,10 @@ func newPaths(s *Server) (*paths, error) {
 
 	docs := openapi.New(s.config.Kinds.All(), info.GitVersion)
 	p.exact["/openapi/v2"], p.exact["/openapi/v3"], p.prefixes["/openapi/v3/"] = docs, docs, docs
+
+	if docs := s.tokens.Documents; docs != nil {
+		p.exact[satoken.ConfigPath], p.exact[satoken.KeysPath] = docs, docs
+	}
 
 	p.prefixes["/debug/pprof/"] = http.HandlerFunc(pprof.Index)
 	p.exact["/debug/pprof/cmdline"] = http.HandlerFunc(pprof.Cmdline)

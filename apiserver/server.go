@@ -19,6 +19,7 @@ import (
 	"vigil/apiserver/health"
 	"vigil/apiserver/metrics"
 	"vigil/apiserver/read"
+	"vigil/apiserver/satoken"
 	"vigil/apiserver/write"
 	"vigil/h2"
 	"vigil/kinds"
@@ -35,6 +36,7 @@ type Server struct {
 	prefix         string // of all keys, with a slash at the end
 	tls            *tls.Config
 	authn          *authn.X509
+	tokens         *satoken.Tokens
 	authz          authz.Authorizer
 	caches         *watchcache.Server
 	cacheOf        map[*kinds.Kind]*watchcache.Cache
@@ -98,6 +100,9 @@ func New(config Config) (*Server, error) {
 			MinEvents: config.WatchCacheSizes[k.GroupResource().String()],
 		})
 	}
+	if err := s.makeTokens(); err != nil {
+		return nil, fmt.Errorf("api server: %w", err)
+	}
 	s.reader = read.New(read.Config{
 		MinRequestTimeout: config.MinRequestTimeout,
 		BookmarkEvery:     config.BookmarkEvery,
@@ -111,7 +116,7 @@ func New(config Config) (*Server, error) {
 		Cache:     func(k *kinds.Kind) write.Cache { return s.cacheOf[k] },
 		List:      s.listForDelete,
 		Prefix:    s.prefix,
-		Hooks:     config.WriteHooks,
+		Hooks:     s.hooks(),
 		Authorize: s.authorizeWrite,
 	})
 	for _, k := range config.Kinds.All() {

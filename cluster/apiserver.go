@@ -17,6 +17,7 @@ import (
 
 	"vigil/apiserver"
 	"vigil/apiserver/bootstrap"
+	"vigil/apiserver/satoken"
 	"vigil/apiserver/serviceip"
 	"vigil/apiserver/write"
 	"vigil/kinds"
@@ -27,6 +28,9 @@ import (
 
 // KubernetesVersion is the release whose API is served: "v1.37.2".
 const KubernetesVersion = apiserver.KubernetesVersion
+
+// DefaultIssuer is who issues service account tokens when nothing else is said.
+const DefaultIssuer = satoken.DefaultIssuer
 
 // PortRange is a range of ports, both ends included.
 type PortRange = serviceip.PortRange
@@ -55,6 +59,16 @@ type APIServerConfig struct {
 	MinRequestTimeout           time.Duration  // --min-request-timeout
 	ShutdownDelay               time.Duration  // --shutdown-delay-duration
 	WatchCompression            bool           // --watch-compression
+
+	ServiceAccountSigningKeyFile string   // --service-account-signing-key-file; without it no tokens are issued
+	ServiceAccountKeyFiles       []string // --service-account-key-file; nil: that of the signing key
+	ServiceAccountIssuers        []string // --service-account-issuer
+	ServiceAccountJWKSURI        string   // --service-account-jwks-uri
+	APIAudiences                 []string // --api-audiences; nil: the issuers
+	// ServiceAccountMaxTokenExpiration is --service-account-max-token-expiration, 0: no bound.
+	ServiceAccountMaxTokenExpiration time.Duration
+	// NoExtendTokenExpiration is --service-account-extend-token-expiration=false.
+	NoExtendTokenExpiration bool
 
 	ServiceRanges []netip.Prefix // --service-cluster-ip-range; nil: 10.96.0.0/12
 	NodePorts     PortRange      // --service-node-port-range
@@ -110,6 +124,7 @@ func RunAPIServer(ctx context.Context, config APIServerConfig) error {
 		Store:                       db,
 		Kinds:                       table,
 		WriteHooks:                  map[schema.GroupResource]write.Hook{{Resource: "services"}: serviceHook(addresses)},
+		Tokens:                      tokenConfig(config, listener.Addr()),
 		WatchCacheSizes:             config.WatchCacheSizes,
 		MaxRequestsInflight:         config.MaxRequestsInflight,
 		MaxMutatingRequestsInflight: config.MaxMutatingRequestsInflight,
@@ -153,6 +168,24 @@ func RunAPIServer(ctx context.Context, config APIServerConfig) error {
 		return quiet(own.Run(ctx))
 	})
 	return group.Wait()
+}
+
+// tokenConfig is how service account tokens are made and checked.
+func tokenConfig(config APIServerConfig, listen net.Addr) satoken.Config {
+	external := listen.String()
+	if host := advertised(config); host.IsValid() {
+		external = netip.AddrPortFrom(host, uint16(listen.(*net.TCPAddr).Port)).String()
+	}
+	return satoken.Config{
+		SigningKeyFile:  config.ServiceAccountSigningKeyFile,
+		KeyFiles:        config.ServiceAccountKeyFiles,
+		Issuers:         config.ServiceAccountIssuers,
+		Audiences:       config.APIAudiences,
+		MaxExpiration:   config.ServiceAccountMaxTokenExpiration,
+		NoExtension:     config.NoExtendTokenExpiration,
+		JWKSURI:         config.ServiceAccountJWKSURI,
+		ExternalAddress: external,
+	}
 }
 
 // serviceHook connects writes of Services with the allocator of their addresses.

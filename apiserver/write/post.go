@@ -31,12 +31,15 @@ func (o *op) post(ctx context.Context, answer PostFunc) (*Result, error) {
 		if obj, err = o.stored(ctx); err != nil {
 			return nil, toStatus(err, o.gr(), o.r.Name, o.verb)
 		}
+		if err := o.namespaces.checkCreate(ctx, o, obj); err != nil {
+			return nil, err
+		}
 	}
 	if err := o.validateBody(body); err != nil {
 		return nil, err
 	}
 	r := *o.r
-	r.DryRun = o.opts.dryRun
+	r.DryRun, r.Warn = o.opts.dryRun, func(text string) { o.warn.add(text) }
 	out, err := answer(ctx, &r, obj, body)
 	if err != nil {
 		return nil, toStatus(err, o.gr(), o.r.Name, o.verb)

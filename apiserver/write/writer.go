@@ -85,8 +85,9 @@ type Request struct {
 	User      *authn.User
 	UserAgent string
 
-	// DryRun is what the query says about it, set by the writer for a PostFunc.
+	// DryRun is what the query says about it, Warn adds a text for a Warning header. Set by the writer for a PostFunc.
 	DryRun bool
+	Warn   func(text string)
 }
 
 // Result is the answer to a write: exactly one of Version, Object and List is set.

@@ -56,6 +56,7 @@ type apiServerFlags struct {
 	serviceRanges    []string
 	nodePorts        string
 	minTimeout       int // seconds
+	extendTokens     bool
 }
 
 func (f *apiServerFlags) add(flags *pflag.FlagSet, bind string) {
@@ -77,6 +78,13 @@ func (f *apiServerFlags) add(flags *pflag.FlagSet, bind string) {
 	flags.IntVar(&f.minTimeout, "min-request-timeout", 1800, "least duration of a watch that names none, in seconds; the most is twice that")
 	flags.BoolVar(&c.WatchCompression, "watch-compression", false, "compress watches for clients that accept gzip or deflate, at about a MiB of memory for each")
 	flags.DurationVar(&c.ShutdownDelay, "shutdown-delay-duration", 0, "how long to go on serving after /readyz fails at the end")
+	flags.StringVar(&c.ServiceAccountSigningKeyFile, "service-account-signing-key-file", "", "key that signs service account tokens, PEM; none are issued without it")
+	flags.StringSliceVar(&c.ServiceAccountKeyFiles, "service-account-key-file", nil, "files of keys that service account tokens are checked with, PEM (default: the signing key)")
+	flags.StringSliceVar(&c.ServiceAccountIssuers, "service-account-issuer", []string{cluster.DefaultIssuer}, "who issues service account tokens; further ones are accepted")
+	flags.StringVar(&c.ServiceAccountJWKSURI, "service-account-jwks-uri", "", "where others find the keys of service account tokens (default: at this server)")
+	flags.StringSliceVar(&c.APIAudiences, "api-audiences", nil, "names of this server in tokens (default: the issuers)")
+	flags.DurationVar(&c.ServiceAccountMaxTokenExpiration, "service-account-max-token-expiration", 0, "longest life of a service account token; 0 is no limit")
+	flags.BoolVar(&f.extendTokens, "service-account-extend-token-expiration", true, "let the default tokens of pods live for a year, not an hour")
 	flags.StringSliceVar(&f.serviceRanges, "service-cluster-ip-range", []string{"10.96.0.0/12"}, "networks of cluster IPs")
 	flags.StringVar(&f.nodePorts, "service-node-port-range", "30000-32767", "range of node ports")
 }
@@ -86,6 +94,7 @@ func (f *apiServerFlags) config() (cluster.APIServerConfig, error) {
 	c := f.given
 	c.MinRequestTimeout = time.Duration(f.minTimeout) * time.Second
 	c.Version = version
+	c.NoExtendTokenExpiration = !f.extendTokens
 	if !f.watchCache {
 		return c, fmt.Errorf("--watch-cache=false is not possible: lists and watches are served from memory only")
 	}

@@ -9,11 +9,12 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"vigil/kinds"
+	"vigil/kinds/authentication"
 	"vigil/kinds/column"
 	"vigil/object"
 )
 
-// ServiceAccount is the row of serviceaccounts. Its token subresource belongs to authentication, not to the kind.
+// ServiceAccount is the row of serviceaccounts. Tokens are issued by package apiserver/satoken.
 func ServiceAccount() *kinds.Kind {
 	return &kinds.Kind{
 		GVK:        corev1.SchemeGroupVersion.WithKind("ServiceAccount"),
@@ -35,6 +36,8 @@ func ServiceAccount() *kinds.Kind {
 
 		UnconditionalUpdate: true,
 		ReturnsDeleted:      true,
+
+		Subresources: []kinds.Subresource{authentication.TokenSubresource()},
 
 		Columns: []metav1.TableColumnDefinition{
 			column.Name(),

@@ -1,0 +1,76 @@
+package apiserver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"vigil/apiserver/review"
+	"vigil/apiserver/satoken"
+	"vigil/apiserver/write"
+	"vigil/kinds"
+	"vigil/object"
+	"vigil/store"
+)
+
+// makeTokens prepares the issuing and checking of service account tokens.
+func (s *Server) makeTokens() error {
+	config := s.config.Tokens
+	config.Objects = objects{s}
+	var err error
+	s.tokens, err = satoken.New(config)
+	return err
+}
+
+// hooks are those of the configuration, and those of what the server itself answers.
+func (s *Server) hooks() map[schema.GroupResource]write.Hook {
+	hooks := review.Hooks(review.Config{Authorizer: s.authz, Tokens: s.tokens.Verifier})
+	maps.Copy(hooks, s.config.WriteHooks)
+	if s.tokens.Issuer != nil {
+		accounts := schema.GroupResource{Resource: "serviceaccounts"}
+		hook := hooks[accounts]
+		post := map[string]write.PostFunc{"token": s.tokens.Issuer.Post}
+		maps.Copy(post, hook.Post)
+		hook.Post = post
+		hooks[accounts] = hook
+	}
+	return hooks
+}
+
+// objects finds single objects of the core group: in the cache and, since that may lag behind, in etcd.
+type objects struct{ s *Server }
+
+func (o objects) Find(ctx context.Context, resource schema.GroupResource, namespace, name string) (kinds.Object, error) {
+	k := o.s.config.Kinds.ByResource(resource.WithVersion(corev1.SchemeGroupVersion.Version))
+	if k == nil {
+		return nil, apierrors.NewNotFound(resource, name)
+	}
+	key := o.s.prefix + k.Path + "/"
+	if k.Namespaced {
+		key += namespace + "/"
+	}
+	key += name
+	v, found := o.s.cacheOf[k].Get(key)
+	if !found {
+		kv, err := o.s.store.Get(ctx, key)
+		if errors.Is(err, store.ErrNotFound) {
+			return nil, apierrors.NewNotFound(resource, name)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("find %s %s: %w", resource, name, err)
+		}
+		if v, err = object.NewVersion(k.Type, key, kv.ModRev, kv.Value); err != nil {
+			return nil, err
+		}
+	}
+	obj, err := v.Decode()
+	if err != nil {
+		return nil, err
+	}
+	return obj.(kinds.Object), nil
+}
