@@ -8,6 +8,8 @@ import (
 	"vigil/kinds/authorization"
 	"vigil/kinds/coordination"
 	"vigil/kinds/core"
+	"vigil/kinds/discovery"
+	"vigil/kinds/networking"
 	"vigil/kinds/scheduling"
 )
 
@@ -36,6 +38,11 @@ func Table() *kinds.Table {
 		authorization.SubjectAccessReview(),
 
 		coordination.Lease(),
+
+		discovery.EndpointSlice(),
+
+		networking.IPAddress(),
+		networking.ServiceCIDR(),
 
 		scheduling.PriorityClass(),
 	)

@@ -70,6 +70,9 @@ func TestRows(t *testing.T) {
 			Subresources: map[string][]string{"scale": readWrite, "status": readWrite},
 		},
 		"leases.coordination.k8s.io":        {Path: "leases", Namespaced: true, CreateOnUpdate: true},
+		"endpointslices.discovery.k8s.io":   {Path: "endpointslices", Namespaced: true, Unconditional: true},
+		"ipaddresses.networking.k8s.io":     {Short: []string{"ip"}, Path: "ipaddresses", Unconditional: true},
+		"servicecidrs.networking.k8s.io":    {Path: "servicecidrs", Unconditional: true, Subresources: map[string][]string{"status": readWrite}},
 		"priorityclasses.scheduling.k8s.io": {Short: []string{"pc"}, Path: "priorityclasses", Unconditional: true},
 	}
 	got := map[string]served{}
