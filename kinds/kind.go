@@ -34,8 +34,8 @@ type Kind struct {
 	Deprecated string   // text of a Warning header on every request, reads included; "": none
 
 	// Unstored says that objects of this kind are asked and answered but never stored (SubjectAccessReview, and Binding,
-	// which is an action of pods under another path). Its only verb is create; it has no Path, no cache and no NewList.
-	// What answers is a write.Hook's Post under "", or the action of another row with the same GVK.
+	// which is an action of pods under another path). Its only verb is create; it has no Path, no cache and no
+	// NewList, but a Type. What answers is a write.Hook's Post under "", or the action of another row with the same GVK.
 	Unstored bool
 
 	// Path is the place under the storage prefix, without slashes around it: "pods", "services/specs".

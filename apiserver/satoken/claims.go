@@ -7,6 +7,9 @@ import (
 // privateClaims are what tokens say beyond RFC 7519.
 type privateClaims struct {
 	Kubernetes kubernetesClaims `json:"kubernetes.io,omitempty"`
+	// Audience is set when a token is made: as upstream writes it, one audience is a list, too. Package jwt would make it
+	// a string.
+	Audience []string `json:"aud,omitempty"`
 }
 
 type kubernetesClaims struct {

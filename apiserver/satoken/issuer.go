@@ -86,7 +86,7 @@ func (i *Issuer) Post(ctx context.Context, r *write.Request, obj kinds.Object, b
 
 	now := i.now()
 	life := seconds
-	claims := privateClaims{Kubernetes: bound}
+	claims := privateClaims{Kubernetes: bound, Audience: request.Spec.Audiences}
 	if i.extend && bound.Pod != nil && seconds == extendedRequestSeconds && subset(request.Spec.Audiences, i.audiences) {
 		claims.Kubernetes.WarnAfter = jwt.NewNumericDate(now.Add(time.Duration(seconds) * time.Second))
 		life = extendedSeconds
@@ -94,7 +94,6 @@ func (i *Issuer) Post(ctx context.Context, r *write.Request, obj kinds.Object, b
 	token, err := jwt.Signed(i.signer).Claims(&claims).Claims(&jwt.Claims{
 		Issuer:    i.name,
 		Subject:   Username(account.Namespace, account.Name),
-		Audience:  request.Spec.Audiences,
 		IssuedAt:  jwt.NewNumericDate(now),
 		NotBefore: jwt.NewNumericDate(now),
 		Expiry:    jwt.NewNumericDate(now.Add(time.Duration(life) * time.Second)),

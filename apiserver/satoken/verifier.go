@@ -43,7 +43,9 @@ func (v *Verifier) AuthenticateToken(ctx context.Context, token string, audience
 		return nil, nil, authn.ErrUnknownToken
 	}
 	var public jwt.Claims
-	var private privateClaims
+	var private struct {
+		Kubernetes kubernetesClaims `json:"kubernetes.io,omitempty"`
+	}
 	if err := v.checkSignature(parsed, &public, &private); err != nil {
 		return nil, nil, err
 	}

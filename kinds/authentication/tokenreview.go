@@ -2,8 +2,10 @@ package authentication
 
 import (
 	authenticationv1 "k8s.io/api/authentication/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 
 	"vigil/kinds"
+	"vigil/object"
 )
 
 // TokenReview is the row of tokenreviews: whose token is this?
@@ -14,6 +16,10 @@ func TokenReview() *kinds.Kind {
 		Singular: "tokenreview",
 		Verbs:    []string{"create"},
 		Unstored: true,
-		New:      func() kinds.Object { return &authenticationv1.TokenReview{} },
+		Type: &object.Type{
+			APIVersion: "authentication.k8s.io/v1", Kind: "TokenReview",
+			New: func() runtime.Object { return &authenticationv1.TokenReview{} },
+		},
+		New: func() kinds.Object { return &authenticationv1.TokenReview{} },
 	}
 }

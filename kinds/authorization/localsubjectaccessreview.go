@@ -2,9 +2,11 @@ package authorization
 
 import (
 	authorizationv1 "k8s.io/api/authorization/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"vigil/kinds"
+	"vigil/object"
 )
 
 // LocalSubjectAccessReview is the row of localsubjectaccessreviews: may that user do this in this namespace? Who may ask
@@ -17,7 +19,11 @@ func LocalSubjectAccessReview() *kinds.Kind {
 		Namespaced: true,
 		Verbs:      []string{"create"},
 		Unstored:   true,
-		New:        func() kinds.Object { return &authorizationv1.LocalSubjectAccessReview{} },
+		Type: &object.Type{
+			APIVersion: "authorization.k8s.io/v1", Kind: "LocalSubjectAccessReview", Namespaced: true,
+			New: func() runtime.Object { return &authorizationv1.LocalSubjectAccessReview{} },
+		},
+		New: func() kinds.Object { return &authorizationv1.LocalSubjectAccessReview{} },
 		Validate: func(obj kinds.Object) field.ErrorList {
 			return validateLocal(obj.(*authorizationv1.LocalSubjectAccessReview))
 		},

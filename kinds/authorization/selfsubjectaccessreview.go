@@ -2,9 +2,11 @@ package authorization
 
 import (
 	authorizationv1 "k8s.io/api/authorization/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"vigil/kinds"
+	"vigil/object"
 )
 
 // SelfSubjectAccessReview is the row of selfsubjectaccessreviews: may I do this?
@@ -15,7 +17,11 @@ func SelfSubjectAccessReview() *kinds.Kind {
 		Singular: "selfsubjectaccessreview",
 		Verbs:    []string{"create"},
 		Unstored: true,
-		New:      func() kinds.Object { return &authorizationv1.SelfSubjectAccessReview{} },
+		Type: &object.Type{
+			APIVersion: "authorization.k8s.io/v1", Kind: "SelfSubjectAccessReview",
+			New: func() runtime.Object { return &authorizationv1.SelfSubjectAccessReview{} },
+		},
+		New: func() kinds.Object { return &authorizationv1.SelfSubjectAccessReview{} },
 		Validate: func(obj kinds.Object) field.ErrorList {
 			review := obj.(*authorizationv1.SelfSubjectAccessReview)
 			path := field.NewPath("spec")
