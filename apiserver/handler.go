@@ -179,6 +179,12 @@ func (c *call) deadline() (cancel context.CancelFunc, err error) {
 		}
 	}
 	c.ctx, cancel = context.WithTimeout(c.req.Context(), limit)
+	if c.req.ProtoMajor == 1 && c.req.ContentLength != 0 {
+		// A body that does not end must not keep its handler; h2 sees to that by itself. A little later than the end of ctx, which
+		// says why. Connections without deadlines have no bodies that could not end.
+		end, _ := c.ctx.Deadline()
+		_ = http.NewResponseController(&c.rec).SetReadDeadline(end.Add(100 * time.Millisecond))
+	}
 	return cancel, nil
 }
 

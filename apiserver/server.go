@@ -48,6 +48,7 @@ type Server struct {
 	other          *metrics.Resource // of non-resource paths
 	reads, writes  inflight
 	compressor     *object.Compressor // of lists
+	h2             *h2.Server
 	requestTimeout time.Duration
 
 	draining chan struct{} // closed when watches are to end
@@ -86,6 +87,9 @@ func New(config Config) (*Server, error) {
 	metrics.RegisterCompressed(config.Registerer, s.compressor.SizeBytes)
 	s.reads = inflight{limit: int64(config.MaxRequestsInflight), gauge: s.metrics.ReadInflight}
 	s.writes = inflight{limit: int64(config.MaxMutatingRequestsInflight), gauge: s.metrics.MutatingInflight}
+
+	s.h2 = s.newHTTP2()
+	metrics.RegisterHTTP2(config.Registerer, s.h2.Stats)
 
 	s.caches = watchcache.NewServer(s.store, watchcache.Config{Logger: s.log, Registerer: config.Registerer, Window: config.Window})
 	for _, k := range config.Kinds.All() {
@@ -226,7 +230,6 @@ func (s *Server) httpServers() (*http.Server, *h2.Server) {
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
 	protocols.SetHTTP2(true)
-	errorLog := log.New(debugLog{s.log}, "", 0)
 	srv := &http.Server{
 		Handler:           s,
 		TLSConfig:         s.tls,
@@ -234,23 +237,27 @@ func (s *Server) httpServers() (*http.Server, *h2.Server) {
 		ReadHeaderTimeout: 32 * time.Second,
 		IdleTimeout:       90 * time.Second,
 		ConnContext:       func(ctx context.Context, _ net.Conn) context.Context { return s.ConnContext(ctx) },
-		ErrorLog:          errorLog,
+		ErrorLog:          log.New(debugLog{s.log}, "", 0),
 	}
-	h2srv := &h2.Server{
+	s.h2.Configure(srv)
+	return srv, s.h2
+}
+
+func (s *Server) newHTTP2() *h2.Server {
+	return &h2.Server{
 		Handler: s,
 		// One client may run that many watches at once on its connection.
 		MaxConcurrentStreams: 1000,
 		UploadPerStream:      256 << 10,
 		UploadPerConn:        1 << 20,
+		ReadTimeout:          s.requestTimeout,
 		IdleTimeout:          90 * time.Second,
 		// A peer that has vanished is noticed, and its watches freed.
 		PingInterval: 30 * time.Second,
 		PingTimeout:  15 * time.Second,
 		Logger:       s.log,
-		ErrorLog:     errorLog,
+		ErrorLog:     log.New(debugLog{s.log}, "", 0),
 	}
-	h2srv.Configure(srv)
-	return srv, h2srv
 }
 
 // shutdown ends what srv and h2srv serve: first the watches, which end by themselves.

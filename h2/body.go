@@ -22,8 +22,8 @@ type body struct {
 	eof      bool          // END_STREAM has come
 	closed   bool          // by the handler
 	err      error         // instead of waiting: a deadline
-	waiting  bool          // Read sleeps
-	waited   time.Duration // counted by the sweep
+	patient  bool          // the handler has set a deadline: Server.ReadTimeout does not count
+	age      time.Duration // counted by the sweep
 	trailers http.Header
 
 	expect atomic.Bool // 100-continue is to be sent at the first Read
@@ -62,9 +62,7 @@ func (b *body) Read(p []byte) (int, error) {
 		case len(p) == 0:
 			return 0, nil
 		}
-		b.waiting = true
 		st.cond.Wait()
-		b.waiting = false
 	}
 }
 
@@ -110,7 +108,6 @@ func (b *body) dropLocked() {
 
 // addLocked keeps a copy of what has come.
 func (b *body) addLocked(p []byte) {
-	b.waited = 0
 	for len(p) > 0 {
 		if i := len(b.chunks) - 1; i >= 0 && len(b.chunks[i]) < cap(b.chunks[i]) {
 			last := b.chunks[i]
@@ -248,7 +245,7 @@ func (st *stream) endBodyLocked() error {
 	return nil
 }
 
-// setReadDeadline makes Read fail after t.
+// setReadDeadline makes Read fail after t, and no sooner.
 func (st *stream) setReadDeadline(t time.Time) {
 	st.c.mu.Lock()
 	defer st.c.unlock()
@@ -260,6 +257,7 @@ func (st *stream) setReadDeadline(t time.Time) {
 	if b == nil || st.closed {
 		return
 	}
+	b.patient = true
 	switch wait := time.Until(t); {
 	case t.IsZero():
 	case wait <= 0:

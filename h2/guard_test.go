@@ -290,7 +290,7 @@ func TestTimeouts(t *testing.T) {
 	t.Run("body never ends", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			read := make(chan error, 1)
-			s := &Server{ReadTimeout: 10 * time.Second, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			s := &Server{ReadTimeout: 18 * time.Second, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				_, err := io.ReadAll(r.Body)
 				read <- err
 			})}
@@ -302,6 +302,9 @@ func TestTimeouts(t *testing.T) {
 			r.must(r.WriteData(1, false, []byte("still here")))
 			if err := <-read; !errors.Is(err, os.ErrDeadlineExceeded) {
 				t.Errorf("read: %v", err)
+			}
+			if n := s.Stats().BodyTimeouts; n != 1 {
+				t.Errorf("%d body timeouts counted", n)
 			}
 			if took := time.Since(begun); took < 18*time.Second || took > 20*time.Second {
 				t.Errorf("ended after %v", took)

@@ -14,6 +14,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -339,6 +340,28 @@ func TestReadDeadline(t *testing.T) {
 	if err := <-result; !errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Errorf("read: %v", err)
 	}
+}
+
+// TestReadTimeout_Overridden: a handler that has its own deadline, or none, may wait longer than others.
+func TestReadTimeout_Overridden(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		result := make(chan error, 1)
+		s := &Server{ReadTimeout: 10 * time.Second, PingInterval: -1, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
+			_, err := io.ReadAll(r.Body)
+			result <- err
+		})}
+		r, served := startPipe(t, s)
+		go io.Copy(io.Discard, r.conn)
+		r.open(1, false, requestFields("POST", "/")...)
+		time.Sleep(time.Minute)
+		r.must(r.WriteData(1, true, []byte("late")))
+		if err := <-result; err != nil {
+			t.Errorf("read: %v", err)
+		}
+		r.conn.Close()
+		<-served
+	})
 }
 
 // TestContext: a request's context, and what is derived from it, ends with its stream.

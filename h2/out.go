@@ -56,6 +56,7 @@ func (c *conn) appendReset(id uint32, code http2.ErrCode) {
 }
 
 func (c *conn) appendGoAway(last uint32, code http2.ErrCode, debug string) {
+	c.srv.counters.goAways.Add(1)
 	c.frameHeader(8+len(debug), http2.FrameGoAway, 0, 0)
 	c.append32(last)
 	c.append32(uint32(code))

@@ -40,8 +40,8 @@ type Server struct {
 	// and how long a handler's Write waits for a window that does not open before its stream is reset. Detached streams wait as
 	// long as they like. 0 means 60 s, less than 0 for ever.
 	WriteTimeout time.Duration
-	// ReadTimeout is how long a handler's Read of a request's body waits for the client to send more. 0 means for ever, as in
-	// net/http: handlers that must end set deadlines.
+	// ReadTimeout is how long a request's body may take to arrive in whole: after that Read fails with
+	// os.ErrDeadlineExceeded. A handler that sets a read deadline, a zero one too, decides for itself. 0 means for ever.
 	ReadTimeout time.Duration
 	// IdleTimeout is how long a connection may be without a stream. 0 means 90 s, less than 0 for ever.
 	IdleTimeout time.Duration

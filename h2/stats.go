@@ -20,6 +20,8 @@ type counters struct {
 	timeouts    atomic.Uint64
 	floods      atomic.Uint64
 	protocol    atomic.Uint64
+	bodies      atomic.Uint64
+	goAways     atomic.Uint64
 }
 
 // Stats are what a Server has seen: first what is now, then what has been since it began.
@@ -40,6 +42,8 @@ type Stats struct {
 	Timeouts     uint64 // connections ended because a frame did not come to its end
 	Floods       uint64 // connections ended with ENHANCE_YOUR_CALM
 	ProtocolErrs uint64 // connections ended for any other error of the client
+	BodyTimeouts uint64 // requests of which the body did not come to its end within ReadTimeout
+	GoAways      uint64 // GOAWAY frames sent
 }
 
 // Stats returns the numbers of this moment.
@@ -61,5 +65,7 @@ func (s *Server) Stats() Stats {
 		Timeouts:     c.timeouts.Load(),
 		Floods:       c.floods.Load(),
 		ProtocolErrs: c.protocol.Load(),
+		BodyTimeouts: c.bodies.Load(),
+		GoAways:      c.goAways.Load(),
 	}
 }

@@ -67,14 +67,18 @@ func (c *conn) look(tick time.Duration) {
 	c.unlock()
 }
 
-// lookBodiesLocked releases handlers that wait for a body that does not come.
+// lookBodiesLocked gives up bodies that do not come to their end. It looks at every stream, but not often: the bodies of most are
+// there before the first look.
 func (c *conn) lookBodiesLocked(tick time.Duration) {
 	for _, st := range c.streams {
-		if b := st.body; b != nil && b.waiting {
-			if b.waited += tick; b.waited > c.limits.read {
-				b.err = os.ErrDeadlineExceeded
-				st.cond.Broadcast()
-			}
+		b := st.body
+		if b == nil || b.eof || b.closed || b.patient {
+			continue
+		}
+		if b.age += tick; b.age > c.limits.read && b.err == nil {
+			b.err = os.ErrDeadlineExceeded
+			c.srv.counters.bodies.Add(1)
+			st.cond.Broadcast()
 		}
 	}
 }
