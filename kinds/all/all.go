@@ -26,8 +26,11 @@ func Table() *kinds.Table {
 		core.Service(),
 		core.ServiceAccount(),
 
+		apps.ControllerRevision(),
+		apps.DaemonSet(),
 		apps.Deployment(),
 		apps.ReplicaSet(),
+		apps.StatefulSet(),
 
 		authentication.SelfSubjectReview(),
 		authentication.TokenReview(),

@@ -39,9 +39,18 @@ var (
 // TestRows compares the table with what upstream 1.37 serves.
 func TestRows(t *testing.T) {
 	want := map[string]served{
-		"configmaps": {Short: []string{"cm"}, Path: "configmaps", Namespaced: true, Unconditional: true},
-		"endpoints":  {Short: []string{"ep"}, Path: "services/endpoints", Namespaced: true, CreateOnUpdate: true, Unconditional: true},
-		"events":     {Short: []string{"ev"}, Path: "events", Namespaced: true, CreateOnUpdate: true, Unconditional: true},
+		"statefulsets.apps": {
+			Short: []string{"sts"}, Categories: []string{"all"}, Path: "statefulsets", Namespaced: true, Unconditional: true,
+			Subresources: map[string][]string{"scale": readWrite, "status": readWrite},
+		},
+		"daemonsets.apps": {
+			Short: []string{"ds"}, Categories: []string{"all"}, Path: "daemonsets", Namespaced: true, Unconditional: true,
+			Subresources: map[string][]string{"status": readWrite},
+		},
+		"controllerrevisions.apps": {Path: "controllerrevisions", Namespaced: true, Unconditional: true},
+		"configmaps":               {Short: []string{"cm"}, Path: "configmaps", Namespaced: true, Unconditional: true},
+		"endpoints":                {Short: []string{"ep"}, Path: "services/endpoints", Namespaced: true, CreateOnUpdate: true, Unconditional: true},
+		"events":                   {Short: []string{"ev"}, Path: "events", Namespaced: true, CreateOnUpdate: true, Unconditional: true},
 		"namespaces": {
 			Short: []string{"ns"}, Path: "namespaces", Unconditional: true,
 			Verbs:        []string{"create", "delete", "get", "list", "patch", "update", "watch"},

@@ -90,10 +90,7 @@ func validateDeploymentStatusUpdate(obj, old kinds.Object) field.ErrorList {
 		counter{"availableReplicas", int64(s.AvailableReplicas)})...)
 	errs = append(errs, validateNotAbove(path, s.ReadyReplicas, "readyReplicas",
 		counter{"availableReplicas", int64(s.AvailableReplicas)})...)
-	if before.CollisionCount != nil && (s.CollisionCount == nil || *s.CollisionCount < *before.CollisionCount) {
-		errs = append(errs, field.Invalid(path.Child("collisionCount"), ptr.Deref(s.CollisionCount, 0), "cannot be decremented"))
-	}
-	return errs
+	return append(errs, validateCollisions(s.CollisionCount, before.CollisionCount, path)...)
 }
 
 func deploymentWarnings(obj, old kinds.Object) []string {

@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/ptr"
 
 	"vigil/kinds/podspec"
 	"vigil/kinds/validate"
@@ -81,8 +82,16 @@ func validateNotAbove(path *field.Path, limit int32, limitName string, counters 
 	return errs
 }
 
-// warnWorkload returns the warnings of a workload's template where they are of use: on create (old is nil) and when the
-// template changed; on create also that of a name which no host can have.
+// validateCollisions rejects a collision count that goes back, which would make names of revisions clash again.
+func validateCollisions(count, before *int32, path *field.Path) field.ErrorList {
+	if before == nil || count != nil && *count >= *before {
+		return nil
+	}
+	return field.ErrorList{field.Invalid(path.Child("collisionCount"), ptr.Deref(count, 0), "cannot be decremented")}
+}
+
+// warnWorkload returns the warnings of a workload's template (see warnTemplate), and on create (old is nil) that of a
+// name which no host can have.
 func warnWorkload(name string, template, old *corev1.PodTemplateSpec) []string {
 	var warnings []string
 	if old == nil {
@@ -90,8 +99,14 @@ func warnWorkload(name string, template, old *corev1.PodTemplateSpec) []string {
 			warnings = append(warnings, fmt.Sprintf("metadata.name: this is used in Pod names and hostnames, "+
 				"which can result in surprising behavior; a DNS label is recommended: %v", texts))
 		}
-	} else if equality.Semantic.DeepEqual(template, old) {
+	}
+	return append(warnings, warnTemplate(template, old)...)
+}
+
+// warnTemplate returns the warnings of a template where they are of use: on create (old is nil) and when it changed.
+func warnTemplate(template, old *corev1.PodTemplateSpec) []string {
+	if old != nil && equality.Semantic.DeepEqual(template, old) {
 		return nil
 	}
-	return append(warnings, podspec.WarningsForTemplate(template, field.NewPath("spec", "template"))...)
+	return podspec.WarningsForTemplate(template, field.NewPath("spec", "template"))
 }

@@ -45,16 +45,23 @@ func ValidatePod(pod *corev1.Pod, opts Options) field.ErrorList {
 // ValidateTemplate checks a pod template at path.
 func ValidateTemplate(template *corev1.PodTemplateSpec, path *field.Path, opts Options) field.ErrorList {
 	opts.Pod = false
-	annotations := path.Child("annotations")
-	errs := metav1validation.ValidateLabels(template.Labels, path.Child("labels"))
-	errs = append(errs, apivalidation.ValidateAnnotations(template.Annotations, annotations)...)
-	errs = append(errs, validateAnnotations(template.Annotations, &template.Spec, annotations, opts)...)
+	errs := ValidateTemplateMetadata(template, path, opts)
 	errs = append(errs, Validate(&template.Spec, nil, path.Child("spec"), opts)...)
 	errs = append(errs, ValidateProfileAnnotations(template.Annotations, &template.Spec, path.Child("spec"))...)
 	if len(template.Spec.EphemeralContainers) > 0 {
 		errs = append(errs, field.Forbidden(path.Child("spec", "ephemeralContainers"), "ephemeral containers not allowed in pod template"))
 	}
 	return errs
+}
+
+// ValidateTemplateMetadata checks the labels and annotations of a pod template at path, and little else of it: the part of
+// ValidateTemplate that holds for stateful sets, too.
+func ValidateTemplateMetadata(template *corev1.PodTemplateSpec, path *field.Path, opts Options) field.ErrorList {
+	opts.Pod = false
+	annotations := path.Child("annotations")
+	errs := metav1validation.ValidateLabels(template.Labels, path.Child("labels"))
+	errs = append(errs, apivalidation.ValidateAnnotations(template.Annotations, annotations)...)
+	return append(errs, validateAnnotations(template.Annotations, &template.Spec, annotations, opts)...)
 }
 
 // checker collects the errors of one spec. Its parts are spread over the files of this package.
