@@ -61,7 +61,7 @@ type Config struct {
 	MinRequestTimeout time.Duration
 	// BookmarkEvery is the time between two bookmarks of a watch. Default 1 minute.
 	BookmarkEvery time.Duration
-	// WatchCompression lets watches be compressed for clients that accept it, at about a MiB of memory for each.
+	// WatchCompression lets watches be compressed for clients that accept it. Each event is compressed once, for all of them.
 	WatchCompression bool
 	// ShutdownDelay is how long the server goes on serving after it has said at /readyz that it stops, so that load
 	// balancers notice. Default 0.

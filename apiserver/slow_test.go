@@ -1,8 +1,6 @@
 package apiserver_test
 
 import (
-	"bufio"
-	"compress/gzip"
 	"crypto/tls"
 	"fmt"
 	"net"
@@ -13,8 +11,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
-
-	"vigil/apiserver"
 )
 
 // TestWatch_Stalled has a client that stops reading: it must not hold up others, is counted, and is cut off.
@@ -74,24 +70,4 @@ func TestWatch_Stalled(t *testing.T) {
 	if now := relabel(t, k, "a", "c1", "after=1"); healthy.expect("MODIFIED c1").Object.Metadata.ResourceVersion != now || now == last {
 		t.Error("the healthy watch lost an event")
 	}
-}
-
-func TestWatch_Compression(t *testing.T) {
-	t.Parallel()
-	_, c, k := start(t, func(c *apiserver.Config) { c.WatchCompression = true })
-	namespace(t, k, "a")
-	configMap(t, k, "a", "c1")
-	w := c.watch("/api/v1/configmaps?watch=true&allowWatchBookmarks=true&timeoutSeconds=1", "Accept-Encoding: gzip")
-	if got := w.resp.Header.Get("Content-Encoding"); got != "gzip" {
-		t.Fatalf("Content-Encoding %q", got)
-	}
-	z, err := gzip.NewReader(w.resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	w.lines = bufio.NewReader(z)
-	w.expect("ADDED c1", "BOOKMARK end")
-	configMap(t, k, "a", "c2")
-	w.expect("ADDED c2")
-	w.expectEnd()
 }

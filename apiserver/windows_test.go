@@ -152,12 +152,16 @@ func (f *framer) must(err error) {
 	}
 }
 
-func (f *framer) get(path, accept string) {
+// get asks for path; more are further header fields, name and value.
+func (f *framer) get(path, accept string, more ...string) {
 	f.t.Helper()
 	var block bytes.Buffer
 	enc := hpack.NewEncoder(&block)
 	for _, h := range [][2]string{{":method", http.MethodGet}, {":scheme", "https"}, {":authority", "x"}, {":path", path}, {"accept", accept}} {
 		f.must(enc.WriteField(hpack.HeaderField{Name: h[0], Value: h[1]}))
+	}
+	for i := 0; i < len(more); i += 2 {
+		f.must(enc.WriteField(hpack.HeaderField{Name: more[i], Value: more[i+1]}))
 	}
 	f.must(f.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: block.Bytes(), EndStream: true, EndHeaders: true}))
 }

@@ -17,8 +17,11 @@ type encodings struct {
 	json     form       // the whole object as JSON
 	metaJSON form       // PartialObjectMetadata as JSON
 	metaWire form       // PartialObjectMetadata as a protobuf envelope
+	viewed   viewedForm // as another type
 
 	compressed [2]atomic.Pointer[compressed] // as an item of a list, for each Encoding; set with mu held
+
+	packed, packedMeta [2]packedForm // as it stands in a compressed watch stream, for each Encoding; set with mu held
 }
 
 // form is one encoding, nil before it is made.
@@ -51,14 +54,14 @@ func (e *encodings) make(f *form, v *Version, build func(*Version) ([]byte, erro
 }
 
 func (e *encodings) sizeBytes() int {
-	n := int(unsafe.Sizeof(*e))
+	n := int(unsafe.Sizeof(*e)) + e.viewed.Load().sizeBytes()
 	for _, f := range []*form{&e.json, &e.metaJSON, &e.metaWire} {
 		if made := f.Load(); made != nil {
 			n += int(unsafe.Sizeof(*made)) + cap(made.bytes)
 		}
 	}
 	for i := range e.compressed {
-		n += e.compressed[i].Load().sizeBytes()
+		n += e.compressed[i].Load().sizeBytes() + e.packed[i].Load().sizeBytes() + e.packedMeta[i].Load().sizeBytes()
 	}
 	return n
 }

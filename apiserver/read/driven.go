@@ -240,7 +240,7 @@ func (v *driven) hurry(t time.Time) {
 // end ends the watch, in good order unless its client lacks something or cut is set.
 func (v *driven) end(w *worker, cut bool) {
 	v.ended = true
-	if cut || len(v.rest) > 0 {
+	if cut || len(v.rest) > 0 || !v.finish() {
 		v.out.Reset(cutOff)
 	} else {
 		v.out.Close()
@@ -251,6 +251,17 @@ func (v *driven) end(w *worker, cut bool) {
 	}
 	w.forget(v.lane.Load())
 	v.release()
+}
+
+// finish sends the end of a compressed stream. It returns false if the client has no room for it.
+func (v *driven) finish() bool {
+	f, ok := v.enc.(finisher)
+	if !ok || v.gone.Load() {
+		return true
+	}
+	tail := f.finish(nil)
+	n, err := v.out.TryWrite(tail)
+	return err != nil || n == len(tail)
 }
 
 // release gives back what a watch holds besides its stream.

@@ -34,7 +34,7 @@ func Find(ctx context.Context, rawQuery string, res *Resource, info *request.Inf
 		}
 		return nil, apierrors.NewNotFound(res.Kind.GroupResource(), info.Name)
 	}
-	return v, nil
+	return v.As(res.Kind.Type)
 }
 
 // Get answers a GET of one object. ctx bounds the wait for it.

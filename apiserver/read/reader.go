@@ -37,7 +37,7 @@ type Config struct {
 	MinRequestTimeout time.Duration
 	// BookmarkEvery is the time between two bookmarks of a watch. Default 1 minute.
 	BookmarkEvery time.Duration
-	// Compress lets watches be compressed for clients that accept it. That costs about a MiB for each watch.
+	// Compress lets watches be compressed for clients that accept it. Each event is compressed once, for all of them.
 	Compress bool
 	// Draining is closed when the server is about to stop: watches end then.
 	Draining <-chan struct{}

@@ -38,8 +38,11 @@ func Accept(r *http.Request, e negotiate.Endpoint) (negotiate.Result, error) {
 
 // WriteObject answers with one object in the negotiated form.
 func WriteObject(w http.ResponseWriter, r *http.Request, code int, form negotiate.Result, k *kinds.Kind, v *object.Version) error {
+	v, err := v.As(k.Type)
+	if err != nil {
+		return err
+	}
 	var body []byte
-	var err error
 	switch {
 	case form.View == negotiate.MetadataList:
 		return respond.NotAcceptable(fmt.Sprintf("you requested PartialObjectMetadataList, but the requested object is not a list (*%s.%s)", k.GVK.Version, k.GVK.Kind))

@@ -19,11 +19,13 @@ func Selection(k *kinds.Kind, info *request.Info, opts *request.ListOptions) (wa
 		sel.Namespace = info.Namespace
 	}
 	if sel.Fields != nil {
-		for _, r := range sel.Fields.Requirements() {
-			if !selectable(k, r.Field) {
-				return sel, apierrors.NewBadRequest(fmt.Sprintf("field label not supported: %s", r.Field))
-			}
+		var err error
+		if sel.Fields, err = storedFields(k, sel.Fields); err != nil {
+			return sel, err
 		}
+	}
+	if k.View != nil {
+		sel.As = k.Type
 	}
 	if info.Name == "" {
 		return sel, nil
@@ -37,15 +39,22 @@ func Selection(k *kinds.Kind, info *request.Info, opts *request.ListOptions) (wa
 	return sel, nil
 }
 
-// selectable says whether clients may select objects of a kind by a field.
-func selectable(k *kinds.Kind, label string) bool {
-	if label == "metadata.name" || label == "metadata.namespace" {
-		return true
-	}
-	for i := range k.Type.Fields {
-		if k.Type.Fields[i].Label == label {
-			return true
+// storedFields is a selector in the labels of what is stored. The error is a 400 for a label that the kind does not have.
+func storedFields(k *kinds.Kind, selector fields.Selector) (fields.Selector, error) {
+	for _, r := range selector.Requirements() {
+		if _, ok := k.StoredField(r.Field); !ok {
+			return nil, apierrors.NewBadRequest(fmt.Sprintf("field label not supported: %s", r.Field))
 		}
 	}
-	return false
+	if k.View == nil {
+		return selector, nil
+	}
+	renamed, err := selector.Transform(func(label, value string) (string, string, error) {
+		stored, _ := k.StoredField(label)
+		return stored, value, nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("select %s: %w", k.GroupResource(), err)
+	}
+	return renamed, nil
 }

@@ -45,20 +45,14 @@ func (r *Reader) sink(w http.ResponseWriter, req *http.Request, form negotiate.R
 	}
 	respond.SetContentType(w.Header(), enc.contentType())
 	b := &bodySink{w: w, c: c}
-	if coding := respond.AcceptsEncoding(req); r.compress && coding != "" {
-		w.Header().Set("Content-Encoding", coding)
-		w.Header().Add("Vary", "Accept-Encoding")
-		b.packer = respond.NewPacker(w, coding)
-	}
 	w.WriteHeader(http.StatusOK)
 	return b, nil
 }
 
 // bodySink writes frames to a response's body and flushes after each batch.
 type bodySink struct {
-	w      http.ResponseWriter
-	c      *http.ResponseController
-	packer respond.Packer // nil without compression
+	w http.ResponseWriter
+	c *http.ResponseController
 
 	begun bool
 
@@ -77,16 +71,7 @@ func (b *bodySink) begin() {
 
 func (b *bodySink) send(frames []byte) error {
 	b.begun = true
-	if b.packer == nil {
-		if _, err := b.w.Write(frames); err != nil {
-			return err
-		}
-		return b.c.Flush()
-	}
-	if _, err := b.packer.Write(frames); err != nil {
-		return err
-	}
-	if err := b.packer.Flush(); err != nil {
+	if _, err := b.w.Write(frames); err != nil {
 		return err
 	}
 	return b.c.Flush()
@@ -113,11 +98,6 @@ func (b *bodySink) expired() {
 }
 
 func (b *bodySink) close() {
-	if b.packer != nil {
-		// The trailer is lost if the client is gone, and nobody misses it.
-		_ = b.packer.Close()
-		respond.ReleasePacker(b.packer)
-	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.closed = true

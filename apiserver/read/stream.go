@@ -124,6 +124,13 @@ func (s *stream) tick() error {
 	return s.flush(buf)
 }
 
+// finish ends the stream as its coding asks for, if it has one. It fails only when the client is gone.
+func (s *stream) finish() {
+	if f, ok := s.enc.(finisher); ok {
+		_ = s.out.send(f.finish(nil))
+	}
+}
+
 // fail ends the watch with an ERROR event and returns the error that it reports.
 func (s *stream) fail(err error) error {
 	buf := respond.Buffer()

@@ -46,12 +46,17 @@ func (r *Reader) Watch(w http.ResponseWriter, req *http.Request, res *Resource, 
 		w.cursor, err = res.Cache.StartWatch(req.Context(), from, initial, watchcache.WatchOptions{Selection: sel, EndBookmark: true, OnExpired: expired})
 		return err
 	}
-	if shared, ok := enc.(sharedEncoder); ok && r.drives(w, req) {
+	if coding := r.packing(req); coding != 0 {
+		announce(w.Header(), coding)
+		common.enc = pack(enc, coding)
+	}
+	if shared, ok := common.enc.(sharedEncoder); ok && r.drives(w, req) {
 		r.delivery.serve(w, &driven{watch: common, shared: shared, over: over}, begin)
 		return true, nil
 	}
 	s := &stream{watch: common}
 	if s.out, err = r.sink(w, req, form, enc, s.deadline); err != nil {
+		w.Header().Del("Content-Encoding")
 		return false, err
 	}
 	defer s.out.close()
@@ -61,17 +66,19 @@ func (r *Reader) Watch(w http.ResponseWriter, req *http.Request, res *Resource, 
 	if err := begin(&s.watch, s.out.expired); err != nil {
 		// The client is told inside of the stream; if it is gone, nobody needs to be.
 		_ = s.fail(wireError(err, err.Error()))
+		s.finish()
 		return false, nil
 	}
 	defer s.cursor.Close()
 	s.run(req.Context(), r.draining)
+	s.finish()
 	return false, nil
 }
 
 // drives says whether the workers of the delivery can drive the watch that req asks for: whether its connection writes without
 // blocking, and its events are the same for all.
 func (r *Reader) drives(w http.ResponseWriter, req *http.Request) bool {
-	return r.delivery.running() && h2.Detachable(w) && req.Method == http.MethodGet && !(r.compress && respond.AcceptsEncoding(req) != "")
+	return r.delivery.running() && h2.Detachable(w) && req.Method == http.MethodGet
 }
 
 // duration is how long a watch lasts: what the client says, or a random time, so that the watches of many clients that

@@ -70,6 +70,23 @@ func (e *Encoder) Encode(c *Code) (form []byte, bits int) {
 	return bytes, bits
 }
 
+// AppendBlock appends the text added last as a block with a code of its own, followed by the mark of the end of a piece: see [AppendMark].
+// If nothing was added or given to Begin before it, it can stand in any stream, at the start of a byte.
+func (e *Encoder) AppendBlock(dst []byte) []byte {
+	var h histogram
+	h.add(e.m.tokens)
+	c := newCode(&h, false)
+	w := NewWriter(dst)
+	w.Begin(c)
+	w.tokens(c, e.m.tokens)
+	w.end(c)
+	w.put(0, 3) // an empty stored block up to its lengths
+	if w.n > 0 {
+		w.put(0, 8-w.n)
+	}
+	return append(w.b, mark[1:]...)
+}
+
 // Big says that the encoder has grown so large that it should not be kept for reuse.
 func (e *Encoder) Big() bool { return cap(e.m.buf)+4*cap(e.m.tokens)+cap(e.out.b) > 8*keepBytes }
 
