@@ -9,7 +9,9 @@ import (
 	"vigil/kinds/coordination"
 	"vigil/kinds/core"
 	"vigil/kinds/discovery"
+	"vigil/kinds/events"
 	"vigil/kinds/networking"
+	"vigil/kinds/rbac"
 	"vigil/kinds/scheduling"
 )
 
@@ -44,8 +46,15 @@ func Table() *kinds.Table {
 
 		discovery.EndpointSlice(),
 
+		events.Event(),
+
 		networking.IPAddress(),
 		networking.ServiceCIDR(),
+
+		rbac.ClusterRole(),
+		rbac.ClusterRoleBinding(),
+		rbac.Role(),
+		rbac.RoleBinding(),
 
 		scheduling.PriorityClass(),
 	)

@@ -43,14 +43,9 @@ func TestRows(t *testing.T) {
 			Short: []string{"sts"}, Categories: []string{"all"}, Path: "statefulsets", Namespaced: true, Unconditional: true,
 			Subresources: map[string][]string{"scale": readWrite, "status": readWrite},
 		},
-		"daemonsets.apps": {
-			Short: []string{"ds"}, Categories: []string{"all"}, Path: "daemonsets", Namespaced: true, Unconditional: true,
-			Subresources: map[string][]string{"status": readWrite},
-		},
-		"controllerrevisions.apps": {Path: "controllerrevisions", Namespaced: true, Unconditional: true},
-		"configmaps":               {Short: []string{"cm"}, Path: "configmaps", Namespaced: true, Unconditional: true},
-		"endpoints":                {Short: []string{"ep"}, Path: "services/endpoints", Namespaced: true, CreateOnUpdate: true, Unconditional: true},
-		"events":                   {Short: []string{"ev"}, Path: "events", Namespaced: true, CreateOnUpdate: true, Unconditional: true},
+		"configmaps": {Short: []string{"cm"}, Path: "configmaps", Namespaced: true, Unconditional: true},
+		"endpoints":  {Short: []string{"ep"}, Path: "services/endpoints", Namespaced: true, CreateOnUpdate: true, Unconditional: true},
+		"events":     {Short: []string{"ev"}, Path: "events", Namespaced: true, CreateOnUpdate: true, Unconditional: true},
 		"namespaces": {
 			Short: []string{"ns"}, Path: "namespaces", Unconditional: true,
 			Verbs:        []string{"create", "delete", "get", "list", "patch", "update", "watch"},
@@ -70,6 +65,11 @@ func TestRows(t *testing.T) {
 			Short: []string{"svc"}, Categories: []string{"all"}, Path: "services/specs", Namespaced: true,
 			CreateOnUpdate: true, Unconditional: true, ReturnsDeleted: true, Subresources: map[string][]string{"status": readWrite},
 		},
+		"controllerrevisions.apps": {Path: "controllerrevisions", Namespaced: true, Unconditional: true},
+		"daemonsets.apps": {
+			Short: []string{"ds"}, Categories: []string{"all"}, Path: "daemonsets", Namespaced: true, Unconditional: true,
+			Subresources: map[string][]string{"status": readWrite},
+		},
 		"deployments.apps": {
 			Short: []string{"deploy"}, Categories: []string{"all"}, Path: "deployments", Namespaced: true, Unconditional: true,
 			Subresources: map[string][]string{"scale": readWrite, "status": readWrite},
@@ -78,11 +78,15 @@ func TestRows(t *testing.T) {
 			Short: []string{"rs"}, Categories: []string{"all"}, Path: "replicasets", Namespaced: true, Unconditional: true,
 			Subresources: map[string][]string{"scale": readWrite, "status": readWrite},
 		},
-		"leases.coordination.k8s.io":        {Path: "leases", Namespaced: true, CreateOnUpdate: true},
-		"endpointslices.discovery.k8s.io":   {Path: "endpointslices", Namespaced: true, Unconditional: true},
-		"ipaddresses.networking.k8s.io":     {Short: []string{"ip"}, Path: "ipaddresses", Unconditional: true},
-		"servicecidrs.networking.k8s.io":    {Path: "servicecidrs", Unconditional: true, Subresources: map[string][]string{"status": readWrite}},
-		"priorityclasses.scheduling.k8s.io": {Short: []string{"pc"}, Path: "priorityclasses", Unconditional: true},
+		"leases.coordination.k8s.io":                    {Path: "leases", Namespaced: true, CreateOnUpdate: true},
+		"endpointslices.discovery.k8s.io":               {Path: "endpointslices", Namespaced: true, Unconditional: true},
+		"ipaddresses.networking.k8s.io":                 {Short: []string{"ip"}, Path: "ipaddresses", Unconditional: true},
+		"servicecidrs.networking.k8s.io":                {Path: "servicecidrs", Unconditional: true, Subresources: map[string][]string{"status": readWrite}},
+		"clusterrolebindings.rbac.authorization.k8s.io": {Path: "clusterrolebindings", CreateOnUpdate: true, Unconditional: true},
+		"clusterroles.rbac.authorization.k8s.io":        {Path: "clusterroles", CreateOnUpdate: true, Unconditional: true},
+		"rolebindings.rbac.authorization.k8s.io":        {Path: "rolebindings", Namespaced: true, CreateOnUpdate: true, Unconditional: true},
+		"roles.rbac.authorization.k8s.io":               {Path: "roles", Namespaced: true, CreateOnUpdate: true, Unconditional: true},
+		"priorityclasses.scheduling.k8s.io":             {Short: []string{"pc"}, Path: "priorityclasses", Unconditional: true},
 	}
 	got := map[string]served{}
 	for _, k := range Table().All() {
