@@ -93,7 +93,7 @@ func New(config Config) (*Server, error) {
 
 	s.caches = watchcache.NewServer(s.store, watchcache.Config{Logger: s.log, Registerer: config.Registerer, Window: config.Window})
 	for _, k := range config.Kinds.All() {
-		if k.Unstored {
+		if k.Unstored || k.View != nil {
 			continue
 		}
 		s.cacheOf[k] = s.caches.Add(watchcache.Resource{
@@ -103,6 +103,11 @@ func New(config Config) (*Server, error) {
 			Indexes:   k.Indexes,
 			MinEvents: config.WatchCacheSizes[k.GroupResource().String()],
 		})
+	}
+	for _, k := range config.Kinds.All() {
+		if k.View != nil {
+			s.cacheOf[k] = s.cacheOf[k.Stored()]
+		}
 	}
 	if err := s.makeTokens(); err != nil {
 		return nil, fmt.Errorf("api server: %w", err)

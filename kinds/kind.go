@@ -45,6 +45,9 @@ type Kind struct {
 	// Indexes names the selectable fields that lists and watches find by index.
 	Indexes []string
 
+	// View, if not nil, makes the row another version of a stored one: one storage and cache, two APIs.
+	View *View
+
 	New     func() Object
 	NewList func() runtime.Object
 

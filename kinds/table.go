@@ -25,6 +25,16 @@ func NewTable(rows ...*Kind) *Table {
 		t.byGVR[gvr], t.byGVK[k.GVK] = k, k
 		t.kinds = append(t.kinds, k)
 	}
+	for _, k := range rows {
+		if k.View == nil {
+			continue
+		}
+		stored := t.byGVK[k.View.Of]
+		if stored == nil || stored.View != nil {
+			panic("kinds: " + k.GVK.String() + " is a view of what is not there: " + k.View.Of.String())
+		}
+		k.completeView(stored)
+	}
 	slices.SortStableFunc(t.kinds, func(a, b *Kind) int {
 		return cmp.Or(cmp.Compare(a.GVK.Group, b.GVK.Group), cmp.Compare(a.GVK.Version, b.GVK.Version), cmp.Compare(a.Resource, b.Resource))
 	})

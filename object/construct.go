@@ -18,9 +18,10 @@ const maxStored = math.MaxInt32
 
 // NewVersion makes the version that etcd holds at key with mod revision rev. stored is the value in etcd, protobuf
 // behind the k8s envelope or JSON; nothing of it is kept. Types without a Go type must be JSON. An object of another
-// kind or API version, a damaged envelope and damaged metadata are ErrMalformed.
+// kind or API version, a damaged envelope and damaged metadata are ErrMalformed. For a view the version is of the stored
+// type.
 func NewVersion(t *Type, key string, rev int64, stored []byte) (*Version, error) {
-	v, err := newVersion(t, key, rev, stored)
+	v, err := newVersion(t.base(), key, rev, stored)
 	if err != nil {
 		return nil, fmt.Errorf("read %s at revision %d: %w", key, rev, err)
 	}
@@ -76,8 +77,16 @@ func FromObject(t *Type, key string, rev int64, obj runtime.Object) (*Version, e
 }
 
 // EncodeStored returns the bytes that etcd is to hold for obj: the protobuf envelope with the type's API version and
-// kind, or JSON for types without protobuf; without resource version and self link. obj is not changed.
+// kind, or JSON for types without protobuf; without resource version and self link. obj is not changed. An object of a
+// view is converted.
 func EncodeStored(t *Type, obj runtime.Object) ([]byte, error) {
+	if t.View != nil {
+		converted, err := t.View.ToStored(obj)
+		if err != nil {
+			return nil, fmt.Errorf("encode %s: %w", t.Kind, err)
+		}
+		return EncodeStored(t.View.Stored, converted)
+	}
 	if !t.layout().protobuf {
 		return encodeStoredJSON(t, obj)
 	}

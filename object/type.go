@@ -18,6 +18,10 @@ type Type struct {
 	// without a Go type (custom resources), which are stored and served as JSON only.
 	New func() runtime.Object
 
+	// View is set for types that are stored as another. Their Fields are the stored type's, by other labels, and so are
+	// not here.
+	View *View
+
 	// Fields are the selectable fields beyond metadata.name and metadata.namespace, in the order in which
 	// they are documented.
 	Fields []Field

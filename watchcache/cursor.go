@@ -46,8 +46,21 @@ type catchUp struct {
 }
 
 // Next returns the next event. It never blocks: ok is false when nothing is pending. The error is ErrExpired, for good,
-// when events between the last one returned and the window have been lost.
+// when events between the last one returned and the window have been lost, or ErrBroken, for good, when an object cannot be
+// shown as the selection's type.
 func (c *Cursor) Next() (ev Event, ok bool, err error) {
+	ev, ok, err = c.next()
+	if !ok || c.plan.as == nil || ev.Object == nil {
+		return ev, ok, err
+	}
+	if ev.Object, c.err = c.plan.show(ev.Object); c.err != nil {
+		return Event{}, false, c.err
+	}
+	return ev, true, nil
+}
+
+// next returns the next event as the cache has it.
+func (c *Cursor) next() (ev Event, ok bool, err error) {
 	if c.err != nil {
 		return Event{}, false, c.err
 	}

@@ -6,6 +6,8 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/selection"
+
+	"vigil/object"
 )
 
 // Selection is what a list or a watch selects. The zero value selects everything. Name and the exact terms of Fields for
@@ -15,6 +17,9 @@ type Selection struct {
 	Name      string          // "" is all
 	Labels    labels.Selector // nil is all
 	Fields    fields.Selector // nil is all; labels that the type does not have never match a value
+
+	// As is the type that what is selected is returned as, a view of the cache's; nil is the cache's own.
+	As *object.Type
 }
 
 // plan is a Selection made ready for one cache: where to look, and what is left to try there. It never changes.
@@ -26,6 +31,7 @@ type plan struct {
 	value  string // what is looked up in it
 
 	branch branchKey
+	as     *object.Type // nil: as it is
 
 	// The rest is to be tried on each object found.
 	byPrefix bool // an index leads across prefix
@@ -37,7 +43,7 @@ type plan struct {
 }
 
 func (c *Cache) plan(sel Selection) *plan {
-	p := &plan{prefix: c.res.Prefix, index: -1, branch: branchKey{by: byAll}}
+	p := &plan{prefix: c.res.Prefix, index: -1, branch: branchKey{by: byAll}, as: sel.As}
 	if sel.Labels != nil && !sel.Labels.Empty() {
 		p.labels, p.needs, p.filtered = sel.Labels, c.server.digester.needs(sel.Labels), true
 	}
@@ -112,6 +118,18 @@ func (p *plan) tries(v item) bool {
 		}
 	}
 	return p.labels == nil || p.labels.Matches(v.Labels())
+}
+
+// show returns a selected version as the plan's user wants it.
+func (p *plan) show(v *object.Version) (*object.Version, error) {
+	if p.as == nil {
+		return v, nil
+	}
+	shown, err := v.As(p.as)
+	if err != nil {
+		return nil, &BrokenError{Keys: []string{v.Key()}, Cause: err}
+	}
+	return shown, nil
 }
 
 // covers reports whether a key that cannot be looked into may be one of the selected.

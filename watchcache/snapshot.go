@@ -73,6 +73,10 @@ func (s *Snapshot) List(sel Selection, from string, limit int) (Page, error) {
 			}
 			return page, nil
 		}
+		v, err := p.show(v)
+		if err != nil {
+			return Page{}, err
+		}
 		page.Items = append(page.Items, v)
 	}
 }

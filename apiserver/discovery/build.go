@@ -206,6 +206,7 @@ func storageVersionHash(k *kinds.Kind) string {
 	if k.Unstored {
 		return ""
 	}
+	k = k.Stored()
 	sum := sha256.Sum256([]byte(k.GVK.Group + "/" + k.GVK.Version + "/" + k.GVK.Kind))
 	return base64.StdEncoding.EncodeToString(sum[:8])
 }

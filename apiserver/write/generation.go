@@ -122,6 +122,7 @@ func sameSpecUnstructured(obj, old kinds.Object) (bool, error) {
 
 // statusField finds the protobuf field number of a kind's status in the tags of its Go type; 0 means it has none.
 func statusField(k *kinds.Kind) int32 {
+	k = k.Stored()
 	if k.New == nil {
 		return 0
 	}

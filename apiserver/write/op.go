@@ -97,6 +97,10 @@ func (o *op) setDefaults(obj runtime.Object) {
 // decodeCurrent returns a fresh typed copy of a stored object, with defaults. Not even an imported object is without
 // the defaults of fields that came later.
 func (o *op) decodeCurrent(v *object.Version) (kinds.Object, error) {
+	v, err := v.As(o.k.Type)
+	if err != nil {
+		return nil, err
+	}
 	decoded, err := v.Decode()
 	if err != nil {
 		return nil, err
@@ -109,6 +113,15 @@ func (o *op) decodeCurrent(v *object.Version) (kinds.Object, error) {
 		o.k.Default(obj)
 	}
 	return obj, nil
+}
+
+// json returns a stored object as JSON of the request's kind.
+func (o *op) json(v *object.Version) ([]byte, error) {
+	v, err := v.As(o.k.Type)
+	if err != nil {
+		return nil, err
+	}
+	return v.JSON()
 }
 
 // hook calls the Prepare hook of the resource, if there is one. The functions returned are never nil.

@@ -32,7 +32,7 @@ func (w *Writer) Patch(ctx context.Context, r *Request) (*Result, error) {
 	return o.answer(o.change(ctx, changeOptions{
 		next: func(old kinds.Object, cur *object.Version) (kinds.Object, error) {
 			obj := o.k.New()
-			warnings, err := p.Apply(patch.Source{Object: old, JSON: cur.JSON}, o.k.GVK, obj)
+			warnings, err := p.Apply(patch.Source{Object: old, JSON: func() ([]byte, error) { return o.json(cur) }}, o.k.GVK, obj)
 			if err != nil {
 				return nil, err
 			}

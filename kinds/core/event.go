@@ -36,7 +36,7 @@ func Event() *kinds.Kind {
 		New:     func() kinds.Object { return &corev1.Event{} },
 		NewList: func() runtime.Object { return &corev1.EventList{} },
 
-		Validate: func(obj kinds.Object) field.ErrorList { return validateEvent(obj.(*corev1.Event)) },
+		Validate: func(obj kinds.Object) field.ErrorList { return ValidateEvent(obj.(*corev1.Event)) },
 
 		AllowCreateOnUpdate: true,
 		UnconditionalUpdate: true,
@@ -74,43 +74,53 @@ func eventFields() []object.Field {
 	}
 }
 
-// validateEvent holds events to the namespace of what they are about (default and kube-system for cluster-scoped
-// objects), and those of the new style, with an eventTime, to KEP-383's required fields and lengths.
-func validateEvent(ev *corev1.Event) field.ErrorList {
+// Limits of new-style events, in bytes (KEP-383).
+const (
+	eventNameLimit = 128
+	eventNoteLimit = 1024
+)
+
+// ValidateEvent holds events to the namespace of what they are about (default for cluster-scoped objects), and those of
+// the new style, which have an eventTime, to KEP-383's required fields and lengths. It is all that is checked of an event
+// that comes as core/v1, and a part of what is checked of one that comes as events.k8s.io/v1.
+func ValidateEvent(ev *corev1.Event) field.ErrorList {
 	var errs field.ErrorList
 	about := ev.InvolvedObject.Namespace
-	clusterScoped := about == "" && (ev.Namespace == metav1.NamespaceDefault || ev.Namespace == metav1.NamespaceSystem)
-	if !clusterScoped && about != ev.Namespace {
+	elsewhere := func() {
 		errs = append(errs, field.Invalid(field.NewPath("involvedObject", "namespace"), about, "does not match event.namespace"))
 	}
 	if ev.EventTime.IsZero() {
+		if about != ev.Namespace && (about != "" || ev.Namespace != metav1.NamespaceDefault) {
+			elsewhere()
+		}
 		return errs
 	}
+	// New-style events may be about an object of another namespace.
+	if about == "" && ev.Namespace != metav1.NamespaceDefault && ev.Namespace != metav1.NamespaceSystem {
+		elsewhere()
+	}
 
-	reporting := field.NewPath("reportingComponent")
+	controller := field.NewPath("reportingController")
 	if ev.ReportingController == "" {
-		errs = append(errs, field.Required(reporting, ""))
+		errs = append(errs, field.Required(controller, ""))
 	}
 	for _, text := range validation.IsQualifiedName(ev.ReportingController) {
-		errs = append(errs, field.Invalid(reporting, ev.ReportingController, text))
+		errs = append(errs, field.Invalid(controller, ev.ReportingController, text))
 	}
 	limit := func(value, name string, bytes int) {
 		if len(value) > bytes {
 			errs = append(errs, field.Invalid(field.NewPath(name), "", fmt.Sprintf("can have at most %v characters", bytes)))
 		}
 	}
-	require := func(value, name string) {
-		if value == "" {
-			errs = append(errs, field.Required(field.NewPath(name), ""))
+	for _, f := range []struct{ name, value string }{
+		{"reportingInstance", ev.ReportingInstance}, {"action", ev.Action}, {"reason", ev.Reason},
+	} {
+		if f.value == "" {
+			errs = append(errs, field.Required(field.NewPath(f.name), ""))
 		}
+		limit(f.value, f.name, eventNameLimit)
 	}
-	require(ev.ReportingInstance, "reportingInstance")
-	limit(ev.ReportingInstance, "repotingIntance" /* upstream's spelling */, 128)
-	require(ev.Action, "action")
-	limit(ev.Action, "action", 128)
-	require(ev.Reason, "reason")
-	limit(ev.Reason, "reason", 128)
-	limit(ev.Message, "message", 1024)
+	limit(ev.Message, "message", eventNoteLimit)
 	return errs
 }
 

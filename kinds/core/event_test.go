@@ -35,9 +35,9 @@ func TestEvent_Validate(t *testing.T) {
 		"new style, nothing set": {
 			event: event("a", "a", func(ev *corev1.Event) { ev.EventTime = metav1.NowMicro() }),
 			want: []string{
-				"reportingComponent: Required value",
-				`reportingComponent: Invalid value: "": name part must be non-empty`,
-				`reportingComponent: Invalid value: "": name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')`,
+				"reportingController: Required value",
+				`reportingController: Invalid value: "": name part must be non-empty`,
+				`reportingController: Invalid value: "": name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')`,
 				"reportingInstance: Required value",
 				"action: Required value",
 				"reason: Required value",
@@ -49,7 +49,7 @@ func TestEvent_Validate(t *testing.T) {
 				ev.ReportingInstance, ev.Action, ev.Reason, ev.Message = long, long, long, strings.Repeat(long, 8)
 			}),
 			want: []string{
-				`repotingIntance: Invalid value: "": can have at most 128 characters`,
+				`reportingInstance: Invalid value: "": can have at most 128 characters`,
 				`action: Invalid value: "": can have at most 128 characters`,
 				`reason: Invalid value: "": can have at most 128 characters`,
 				`message: Invalid value: "": can have at most 1024 characters`,
