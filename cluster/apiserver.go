@@ -20,6 +20,7 @@ import (
 	"vigil/apiserver/satoken"
 	"vigil/apiserver/serviceip"
 	"vigil/apiserver/write"
+	"vigil/internal/memory"
 	"vigil/kinds"
 	"vigil/kinds/all"
 	"vigil/object"
@@ -157,6 +158,7 @@ func RunAPIServer(ctx context.Context, config APIServerConfig) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return server.Run(ctx) })
 	group.Go(func() error { return quiet(db.Run(ctx)) })
+	group.Go(func() error { return new(memory.Trimmer).Run(ctx) })
 	group.Go(func() error {
 		if err := server.WaitReady(ctx); err != nil {
 			return nil // ctx has ended, and whoever ended it says why
