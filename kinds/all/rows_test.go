@@ -43,9 +43,10 @@ func TestRows(t *testing.T) {
 			Short: []string{"sts"}, Categories: []string{"all"}, Path: "statefulsets", Namespaced: true, Unconditional: true,
 			Subresources: map[string][]string{"scale": readWrite, "status": readWrite},
 		},
-		"configmaps": {Short: []string{"cm"}, Path: "configmaps", Namespaced: true, Unconditional: true},
-		"endpoints":  {Short: []string{"ep"}, Path: "services/endpoints", Namespaced: true, CreateOnUpdate: true, Unconditional: true},
-		"events":     {Short: []string{"ev"}, Path: "events", Namespaced: true, CreateOnUpdate: true, Unconditional: true},
+		"configmaps":           {Short: []string{"cm"}, Path: "configmaps", Namespaced: true, Unconditional: true},
+		"endpoints":            {Short: []string{"ep"}, Path: "services/endpoints", Namespaced: true, CreateOnUpdate: true, Unconditional: true},
+		"events":               {Short: []string{"ev"}, Path: "events", Namespaced: true, CreateOnUpdate: true, Unconditional: true},
+		"events.events.k8s.io": {Short: []string{"ev"}, Path: "events", Namespaced: true, CreateOnUpdate: true, Unconditional: true},
 		"namespaces": {
 			Short: []string{"ns"}, Path: "namespaces", Unconditional: true,
 			Verbs:        []string{"create", "delete", "get", "list", "patch", "update", "watch"},
@@ -80,6 +81,9 @@ func TestRows(t *testing.T) {
 		},
 		"leases.coordination.k8s.io":                    {Path: "leases", Namespaced: true, CreateOnUpdate: true},
 		"endpointslices.discovery.k8s.io":               {Path: "endpointslices", Namespaced: true, Unconditional: true},
+		"ingresses.networking.k8s.io":                   {Short: []string{"ing"}, Path: "ingress", Namespaced: true, Unconditional: true, Subresources: map[string][]string{"status": readWrite}},
+		"ingressclasses.networking.k8s.io":              {Path: "ingressclasses", Unconditional: true},
+		"networkpolicies.networking.k8s.io":             {Short: []string{"netpol"}, Path: "networkpolicies", Namespaced: true, Unconditional: true},
 		"ipaddresses.networking.k8s.io":                 {Short: []string{"ip"}, Path: "ipaddresses", Unconditional: true},
 		"servicecidrs.networking.k8s.io":                {Path: "servicecidrs", Unconditional: true, Subresources: map[string][]string{"status": readWrite}},
 		"clusterrolebindings.rbac.authorization.k8s.io": {Path: "clusterrolebindings", CreateOnUpdate: true, Unconditional: true},
@@ -130,10 +134,12 @@ func TestRows_Fit(t *testing.T) {
 			if k.Type.APIVersion != k.GVK.GroupVersion().String() || k.Type.Kind != k.GVK.Kind || k.Type.Namespaced != k.Namespaced || k.Type.New == nil {
 				t.Errorf("type %+v does not fit the row", k.Type)
 			}
-			if other, found := paths[k.Path]; found || strings.Trim(k.Path, "/") != k.Path {
+			if other, found := paths[k.Path]; found && k.View == nil || strings.Trim(k.Path, "/") != k.Path {
 				t.Errorf("path %q, %s has it too", k.Path, other)
 			}
-			paths[k.Path] = k.Resource
+			if k.View == nil {
+				paths[k.Path] = k.Resource
+			}
 			for _, f := range k.Indexes {
 				if !slices.ContainsFunc(k.Type.Fields, func(have object.Field) bool { return have.Label == f }) {
 					t.Errorf("index %s is no selectable field", f)
