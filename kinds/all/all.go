@@ -48,7 +48,10 @@ func Table() *kinds.Table {
 
 		events.Event(),
 
+		networking.Ingress(),
+		networking.IngressClass(),
 		networking.IPAddress(),
+		networking.NetworkPolicy(),
 		networking.ServiceCIDR(),
 
 		rbac.ClusterRole(),
