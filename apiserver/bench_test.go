@@ -17,7 +17,7 @@ import (
 )
 
 // benchPods creates n pods of about 2.5 KB JSON in namespace bench, on 10 nodes.
-func benchPods(b *testing.B, k *kubernetes.Clientset, n int) {
+func benchPods(b testing.TB, k *kubernetes.Clientset, n int) {
 	b.Helper()
 	namespace(b, k, "bench")
 	var wg sync.WaitGroup

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"vigil/apiserver/authz"
+	"vigil/apiserver/budget"
 	"vigil/apiserver/satoken"
 	"vigil/apiserver/write"
 	"vigil/kinds"
@@ -55,6 +56,8 @@ type Config struct {
 	// MaxRequestsInflight and MaxMutatingRequestsInflight bound the requests under way that read and that write, watches
 	// left out; more are refused with 429. Default 400 and 200; negative means no limit.
 	MaxRequestsInflight, MaxMutatingRequestsInflight int
+	// Lists bounds what lists under way hold between snapshot and socket, for all clients and for each user. More wait.
+	Lists budget.Config
 	// RequestTimeout bounds requests that are not watches. Default 60 s.
 	RequestTimeout time.Duration
 	// MinRequestTimeout bounds watches, see read.Config. Default 30 minutes.

@@ -45,6 +45,7 @@ func (s *Server) newRoute(k *kinds.Kind) *route {
 			Metrics: s.metrics.Resource(k.GVK.Group, k.GVK.Version, k.Resource, ""),
 
 			Compressor: s.compressor,
+			Budget:     s.lists,
 		},
 		verbs: discovery.Verbs(k),
 		subs:  map[string]*subroute{},
@@ -169,7 +170,7 @@ func (c *call) serveObject(rt *route, opts *request.ListOptions) error {
 	case "get":
 		return read.Get(c.ctx, &c.rec, c.req, &rt.Resource, &c.info)
 	case "list":
-		return read.List(c.ctx, &c.rec, c.req, &rt.Resource, &c.info, opts)
+		return read.List(c.ctx, &c.rec, c.req, &rt.Resource, &c.info, opts, c.user.Name)
 	}
 	return c.serveWrite(rt)
 }

@@ -16,6 +16,7 @@ import (
 
 	"vigil/apiserver/authn"
 	"vigil/apiserver/authz"
+	"vigil/apiserver/budget"
 	"vigil/apiserver/health"
 	"vigil/apiserver/metrics"
 	"vigil/apiserver/read"
@@ -49,6 +50,7 @@ type Server struct {
 	reads, writes  inflight
 	compressor     *object.Compressor // of lists
 	h2             *h2.Server
+	lists          *budget.Budget // of what lists under way hold
 	requestTimeout time.Duration
 
 	draining chan struct{} // closed when watches are to end
@@ -77,6 +79,7 @@ func New(config Config) (*Server, error) {
 		draining:       make(chan struct{}),
 		serving:        make(chan struct{}),
 		compressor:     object.NewCompressor(0),
+		lists:          budget.New(config.Lists),
 	}
 	tlsConfig, roots, err := loadTLS(&config)
 	if err != nil {
@@ -85,6 +88,7 @@ func New(config Config) (*Server, error) {
 	s.tls, s.authn = tlsConfig, authn.NewX509(roots)
 	s.other = s.metrics.Resource("", "", "", "")
 	metrics.RegisterCompressed(config.Registerer, s.compressor.SizeBytes)
+	metrics.RegisterBudget(config.Registerer, s.lists.Stats)
 	s.reads = inflight{limit: int64(config.MaxRequestsInflight), gauge: s.metrics.ReadInflight}
 	s.writes = inflight{limit: int64(config.MaxMutatingRequestsInflight), gauge: s.metrics.MutatingInflight}
 
@@ -218,6 +222,7 @@ func (s *Server) Run(ctx context.Context) error {
 		return fmt.Errorf("api server: %w", err)
 	})
 	g.Go(func() error { return s.reader.Run(cacheCtx) })
+	g.Go(func() error { return s.lists.Run(cacheCtx) })
 	for i, hook := range s.config.StartHooks {
 		g.Go(func() error { return s.runHook(ctx, hook, s.started[i]) })
 	}

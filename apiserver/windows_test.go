@@ -128,6 +128,12 @@ func dialFramer(t testing.TB, s *apiservertest.Server, window uint32) *framer {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return dialFramerAs(t, s, config, window)
+}
+
+// dialFramerAs is dialFramer with other credentials.
+func dialFramerAs(t testing.TB, s *apiservertest.Server, config *tls.Config, window uint32) *framer {
+	t.Helper()
 	config.NextProtos = []string{"h2"}
 	conn, err := tls.Dial("tcp", strings.TrimPrefix(s.URL, "https://"), config)
 	if err != nil {

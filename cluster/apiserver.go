@@ -17,6 +17,7 @@ import (
 
 	"vigil/apiserver"
 	"vigil/apiserver/bootstrap"
+	"vigil/apiserver/budget"
 	"vigil/apiserver/satoken"
 	"vigil/apiserver/serviceip"
 	"vigil/apiserver/write"
@@ -54,6 +55,7 @@ type APIServerConfig struct {
 	EtcdCompactionInterval                time.Duration // --etcd-compaction-interval, 0: never
 
 	WatchCacheSizes             map[string]int // --watch-cache-sizes
+	Lists                       budget.Config  // --max-list-bytes-inflight, --max-list-bytes-inflight-per-user
 	MaxRequestsInflight         int            // --max-requests-inflight
 	MaxMutatingRequestsInflight int            // --max-mutating-requests-inflight
 	RequestTimeout              time.Duration  // --request-timeout
@@ -127,6 +129,7 @@ func RunAPIServer(ctx context.Context, config APIServerConfig) error {
 		WriteHooks:                  map[schema.GroupResource]write.Hook{{Resource: "services"}: serviceHook(addresses)},
 		Tokens:                      tokenConfig(config, listener.Addr()),
 		WatchCacheSizes:             config.WatchCacheSizes,
+		Lists:                       config.Lists,
 		MaxRequestsInflight:         config.MaxRequestsInflight,
 		MaxMutatingRequestsInflight: config.MaxMutatingRequestsInflight,
 		RequestTimeout:              config.RequestTimeout,

@@ -89,6 +89,9 @@ func (v *Version) SizeBytes() int {
 	return n
 }
 
+// WireBytes returns the length of the served form: protobuf, or the JSON of types without it.
+func (v *Version) WireBytes() int { return len(v.wire) }
+
 // isProto tells the two forms of wire apart: a message never starts at 0 in an envelope.
 func (v *Version) isProto() bool { return v.msg != 0 }
 

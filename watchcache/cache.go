@@ -24,6 +24,7 @@ type Cache struct {
 	logger  *slog.Logger
 
 	current  atomic.Pointer[state] // nil until loaded, and when removed; set with log
+	replaced atomic.Int64          // see Replaced
 	loaded   chan struct{}         // closed when current is first set
 	loadOnce sync.Once
 
@@ -62,6 +63,10 @@ func (c *Cache) Get(key string) (v *object.Version, ok bool) {
 	}
 	return s.get(key)
 }
+
+// Replaced is the size in bytes of all objects that have been replaced or deleted so far: what a snapshot keeps in memory beside the
+// cache is no more than has been added since it was taken.
+func (c *Cache) Replaced() int64 { return c.replaced.Load() }
 
 // Len returns the number of objects.
 func (c *Cache) Len() int {
@@ -210,6 +215,9 @@ func (c *Cache) apply() {
 	c.current.Store(next)
 	for _, ev := range c.events {
 		c.log.append(ev, now)
+		if ev.old.Version != nil {
+			c.replaced.Add(int64(ev.old.SizeBytes()))
+		}
 	}
 	c.metrics.dispatched.Add(float64(len(c.events)))
 	clear(c.events)

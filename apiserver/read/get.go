@@ -50,13 +50,19 @@ func Get(ctx context.Context, w http.ResponseWriter, req *http.Request, res *Res
 	return WriteObject(w, req, http.StatusOK, form, res.Kind, v)
 }
 
-// List answers a GET of a collection. ctx bounds the wait for it.
-func List(ctx context.Context, w http.ResponseWriter, req *http.Request, res *Resource, info *request.Info, opts *request.ListOptions) error {
+// List answers a GET of a collection. ctx bounds the wait for it, and for room in the budget, where it counts as client's.
+func List(ctx context.Context, w http.ResponseWriter, req *http.Request, res *Resource, info *request.Info, opts *request.ListOptions, client string) error {
 	start := time.Now()
 	form, err := Accept(req, Endpoint(res.Kind))
 	if err != nil {
 		return err
 	}
+	cost := costOf(form, req)
+	grant, err := cost.acquire(ctx, res, client, cost.streamed(res, opts))
+	if err != nil {
+		return err
+	}
+	defer func() { grant.Release() }()
 	items, meta, err := Select(ctx, res, info, opts)
 	if err != nil {
 		return err
@@ -64,7 +70,21 @@ func List(ctx context.Context, w http.ResponseWriter, req *http.Request, res *Re
 	if form.View == negotiate.Metadata {
 		items = nil // refused below; no need to look at any
 	}
-	if err := WriteList(w, req, http.StatusOK, form, res, items, meta); err != nil {
+	if cost.whole {
+		// How much it is turns out now. Who waits for it must hold nothing meanwhile.
+		size := cost.document(items)
+		items = nil
+		grant.Release()
+		if grant, err = cost.acquire(ctx, res, client, size); err != nil {
+			return err
+		}
+		if items, meta, err = Select(ctx, res, info, opts); err != nil {
+			return err
+		}
+	} else {
+		grant.Shrink(cost.fixed + pointerBytes*int64(cap(items)))
+	}
+	if err := writeList(w, req, http.StatusOK, form, res, items, meta, grant); err != nil {
 		return err
 	}
 	res.Metrics.Lists.Inc()

@@ -6,6 +6,7 @@ import (
 	"runtime"
 	"time"
 
+	"vigil/apiserver/budget"
 	"vigil/apiserver/metrics"
 	"vigil/kinds"
 	"vigil/object"
@@ -20,6 +21,8 @@ type Resource struct {
 	Metrics *metrics.Resource
 	// Compressor writes large lists for clients that accept gzip; nil compresses each of them anew.
 	Compressor *object.Compressor
+	// Budget bounds what the lists under way hold; nil bounds nothing.
+	Budget *budget.Budget
 }
 
 // key is the etcd key of an object.

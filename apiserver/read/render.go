@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/yaml"
 
+	"vigil/apiserver/budget"
 	"vigil/apiserver/negotiate"
 	"vigil/apiserver/request"
 	"vigil/apiserver/respond"
@@ -92,6 +93,11 @@ func printer(r *http.Request, form negotiate.Result, k *kinds.Kind) (*table.Prin
 // WriteList answers with a list in the negotiated form. Except as YAML and indented it streams: memory does not grow with
 // the list.
 func WriteList(w http.ResponseWriter, r *http.Request, code int, form negotiate.Result, res *Resource, items []*object.Version, listMeta object.ListMeta) error {
+	return writeList(w, r, code, form, res, items, listMeta, nil)
+}
+
+// writeList is WriteList for a list that holds a grant, which may be nil.
+func writeList(w http.ResponseWriter, r *http.Request, code int, form negotiate.Result, res *Resource, items []*object.Version, listMeta object.ListMeta, grant *budget.Grant) error {
 	k := res.Kind
 	if form.View == negotiate.Metadata {
 		return respond.NotAcceptable(fmt.Sprintf("you requested PartialObjectMetadata, but the requested object is a list (*%s.%sList)", k.GVK.Version, k.GVK.Kind))
@@ -110,13 +116,20 @@ func WriteList(w http.ResponseWriter, r *http.Request, code int, form negotiate.
 		}
 		body = l
 	}
-	if form.Format == negotiate.YAML || (form.Format == negotiate.JSON && (form.Pretty || respond.Pretty(r))) {
-		return writeReformatted(w, r, code, form, body, items)
+	var document []byte
+	if reformatted(form, r) {
+		var err error
+		if document, err = reformat(form, body, items); err != nil {
+			return err
+		}
 	}
 	respond.SetContentType(w.Header(), form.ContentType())
 	b := respond.NewBody(w, r, code)
+	b.Count(grant)
 	var err error
-	if l, ok := body.(*object.ListWriter); ok && b.Coding() != "" && res.Compressor != nil && l.Compressible() {
+	if document != nil {
+		_, err = io.CopyBuffer(struct{ io.Writer }{b}, struct{ io.Reader }{bytes.NewReader(document)}, make([]byte, 64<<10))
+	} else if l, ok := body.(*object.ListWriter); ok && b.Coding() != "" && res.Compressor != nil && l.Compressible() {
 		err = writeCompressed(b, res.Compressor, l, items)
 	} else {
 		err = body.Write(b, items)
@@ -154,25 +167,30 @@ type body interface {
 	Write(w io.Writer, items []*object.Version) error
 }
 
-// writeReformatted writes a list for people: indented JSON or YAML, which needs the whole document.
-func writeReformatted(w http.ResponseWriter, r *http.Request, code int, form negotiate.Result, body body, items []*object.Version) error {
+// reformatted reports whether a list is for people: indented JSON or YAML, which needs the whole document.
+func reformatted(form negotiate.Result, r *http.Request) bool {
+	return form.Format == negotiate.YAML || (form.Format == negotiate.JSON && (form.Pretty || respond.Pretty(r)))
+}
+
+// reformat returns a list for people.
+func reformat(form negotiate.Result, body body, items []*object.Version) ([]byte, error) {
 	var doc bytes.Buffer
 	if err := body.Write(&doc, items); err != nil {
-		return err
+		return nil, err
 	}
 	if form.Format == negotiate.YAML {
 		y, err := yaml.JSONToYAML(doc.Bytes())
 		if err != nil {
-			return fmt.Errorf("convert list to YAML: %w", err)
+			return nil, fmt.Errorf("convert list to YAML: %w", err)
 		}
-		return respond.Bytes(w, r, code, form.ContentType(), y)
+		return y, nil
 	}
 	var indented bytes.Buffer
 	if err := json.Indent(&indented, bytes.TrimSuffix(doc.Bytes(), []byte("\n")), "", "  "); err != nil {
-		return fmt.Errorf("indent list: %w", err)
+		return nil, fmt.Errorf("indent list: %w", err)
 	}
 	indented.WriteByte('\n')
-	return respond.Bytes(w, r, code, form.ContentType(), indented.Bytes())
+	return indented.Bytes(), nil
 }
 
 // WriteView answers with an object that is not stored as such: a Scale, a Status, the outcome of a dry run.

@@ -3,12 +3,15 @@ package respond
 import (
 	"compress/gzip"
 	"compress/zlib"
+	"errors"
 	"io"
 	"net/http"
 	"strconv"
 	"strings"
 	"sync"
 	"time"
+
+	"vigil/apiserver/budget"
 )
 
 // CompressAbove is the size in bytes from which a body is worth compressing, as upstream has it.
@@ -62,6 +65,11 @@ type Body struct {
 	sent   bool   // the header has been written
 
 	allowed int // bytes that may still be written before the deadline is moved
+	grant   *budget.Grant
+
+	mu  sync.Mutex
+	cut bool // by grant: nothing more is written
+	end bool // the connection may be another response's now
 }
 
 const (
@@ -74,12 +82,42 @@ func NewBody(w http.ResponseWriter, r *http.Request, code int) *Body {
 	return &Body{w: w, c: http.NewResponseController(w), code: code, coding: AcceptsEncoding(r)}
 }
 
+// Count has the body tell g when it waits for the client, and end when g is cut off.
+func (b *Body) Count(g *budget.Grant) {
+	b.grant = g
+	g.OnCut(func() {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		if b.cut = true; !b.end {
+			b.deadline(time.Now())
+		}
+	})
+}
+
+// errCut is what a body says that its budget has cut off.
+var errCut = errors.New("cut off: others need the memory that this response holds")
+
+// extend gives the client time for the next bytes.
+func (b *Body) extend() error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.cut {
+		return errCut
+	}
+	b.deadline(time.Now().Add(stall))
+	return nil
+}
+
 // Write adds to the body.
 func (b *Body) Write(p []byte) (int, error) {
 	if b.allowed -= len(p); b.allowed < 0 {
 		b.allowed = stallBytes
-		b.deadline(time.Now().Add(stall))
+		if err := b.extend(); err != nil {
+			return 0, err
+		}
 	}
+	b.grant.Writing()
+	defer b.grant.Written()
 	switch {
 	case b.packer != nil:
 		return b.packer.Write(p)
@@ -111,6 +149,9 @@ func (b *Body) Compressed() {
 
 // Abandon takes back the header of a body that has not Started, so that another one can be written.
 func (b *Body) Abandon() {
+	b.mu.Lock()
+	b.end = true
+	b.mu.Unlock()
 	h := b.w.Header()
 	h.Del("Content-Type")
 	h.Del("Content-Encoding")
@@ -139,7 +180,12 @@ func (b *Body) Started() bool { return b.sent }
 
 // Close ends the body. It must be called once, also after a failed Write.
 func (b *Body) Close() error {
-	defer b.deadline(time.Time{}) // the connection may serve further requests
+	defer func() {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		b.end = true
+		b.deadline(time.Time{}) // the connection may serve further requests
+	}()
 	if b.packer != nil {
 		err := b.packer.Close()
 		ReleasePacker(b.packer)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/api/resource"
 
 	"vigil/cluster"
 )
@@ -56,6 +57,8 @@ type apiServerFlags struct {
 	serviceRanges    []string
 	nodePorts        string
 	minTimeout       int // seconds
+	listBytes        string
+	listBytesPerUser string
 	extendTokens     bool
 }
 
@@ -74,6 +77,8 @@ func (f *apiServerFlags) add(flags *pflag.FlagSet, bind string) {
 	flags.StringSliceVar(&f.watchCacheSizes, "watch-cache-sizes", nil, "least number of events kept for a resource: pods#1000,deployments.apps#500")
 	flags.IntVar(&c.MaxRequestsInflight, "max-requests-inflight", 400, "reads under way beyond which requests get 429; 0 is no limit")
 	flags.IntVar(&c.MaxMutatingRequestsInflight, "max-mutating-requests-inflight", 200, "writes under way beyond which requests get 429; 0 is no limit")
+	flags.StringVar(&f.listBytes, "max-list-bytes-inflight", "256Mi", "memory that lists under way may hold between cache and sockets; more wait")
+	flags.StringVar(&f.listBytesPerUser, "max-list-bytes-inflight-per-user", "", "the same for the lists of one user (default: a quarter of it)")
 	flags.DurationVar(&c.RequestTimeout, "request-timeout", time.Minute, "bound of requests that are not watches")
 	flags.IntVar(&f.minTimeout, "min-request-timeout", 1800, "least duration of a watch that names none, in seconds; the most is twice that")
 	flags.BoolVar(&c.WatchCompression, "watch-compression", false, "compress watches for clients that accept gzip or deflate; each event is compressed once, for all of them")
@@ -102,6 +107,19 @@ func (f *apiServerFlags) config() (cluster.APIServerConfig, error) {
 		if *limit == 0 {
 			*limit = -1
 		}
+	}
+	for _, limit := range []struct {
+		flag, text string
+		bytes      *int64
+	}{{"max-list-bytes-inflight", f.listBytes, &c.Lists.Total}, {"max-list-bytes-inflight-per-user", f.listBytesPerUser, &c.Lists.PerClient}} {
+		if limit.text == "" {
+			continue
+		}
+		q, err := resource.ParseQuantity(limit.text)
+		if err != nil || q.Sign() <= 0 {
+			return c, fmt.Errorf("--%s: %q is not a number of bytes such as 256Mi", limit.flag, limit.text)
+		}
+		*limit.bytes = q.Value()
 	}
 	c.EtcdPrefix = "/" + strings.Trim(c.EtcdPrefix, "/") + "/"
 	c.WatchCacheSizes = map[string]int{}
