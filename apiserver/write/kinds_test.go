@@ -21,6 +21,15 @@ var samples = map[string]string{
 	"deployments": `{"metadata":{"name":"x"},"spec":{"selector":{"matchLabels":{"a":"b"}},"template":{"metadata":{"labels":{"a":"b"}},"spec":{"containers":[{"name":"c","image":"i"}]}}}}`,
 	"replicasets": `{"metadata":{"name":"x"},"spec":{"selector":{"matchLabels":{"a":"b"}},"template":{"metadata":{"labels":{"a":"b"}},"spec":{"containers":[{"name":"c","image":"i"}]}}}}`,
 
+	"mutatingadmissionpolicies":         `{"metadata":{"name":"x"},"spec":{"matchConstraints":{"resourceRules":[{"operations":["CREATE"],"apiGroups":[""],"apiVersions":["v1"],"resources":["pods"]}]},"reinvocationPolicy":"Never","mutations":[{"patchType":"JSONPatch","jsonPatch":{"expression":"[]"}}]}}`,
+	"mutatingadmissionpolicybindings":   `{"metadata":{"name":"x"},"spec":{"policyName":"p","matchResources":{}}}`,
+	"mutatingwebhookconfigurations":     `{"metadata":{"name":"x"},"webhooks":[{"name":"a.example.com","sideEffects":"None","admissionReviewVersions":["v1"],"clientConfig":{"service":{"name":"s","namespace":"n"}},"rules":[{"operations":["CREATE"],"apiGroups":[""],"apiVersions":["v1"],"resources":["pods"]}]}]}`,
+	"validatingadmissionpolicies":       `{"metadata":{"name":"x"},"spec":{"matchConstraints":{"resourceRules":[{"operations":["CREATE"],"apiGroups":[""],"apiVersions":["v1"],"resources":["pods"]}]},"validations":[{"expression":"true"}]}}`,
+	"validatingadmissionpolicybindings": `{"metadata":{"name":"x"},"spec":{"policyName":"p","validationActions":["Deny"]}}`,
+	"validatingwebhookconfigurations":   `{"metadata":{"name":"x"},"webhooks":[{"name":"a.example.com","sideEffects":"None","admissionReviewVersions":["v1"],"clientConfig":{"url":"https://example.com/x"}}]}`,
+	"flowschemas":                       `{"metadata":{"name":"x"},"spec":{"priorityLevelConfiguration":{"name":"p"}}}`,
+	"prioritylevelconfigurations":       `{"metadata":{"name":"x"},"spec":{"type":"Limited","limited":{"limitResponse":{"type":"Queue","queuing":{}}}}}`,
+
 	"serviceaccounts": `{"metadata":{"name":"x"},"imagePullSecrets":[{"name":"s"}]}`,
 }
 

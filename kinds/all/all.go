@@ -3,6 +3,7 @@ package all
 
 import (
 	"vigil/kinds"
+	"vigil/kinds/admissionregistration"
 	"vigil/kinds/apps"
 	"vigil/kinds/authentication"
 	"vigil/kinds/authorization"
@@ -10,6 +11,7 @@ import (
 	"vigil/kinds/core"
 	"vigil/kinds/discovery"
 	"vigil/kinds/events"
+	"vigil/kinds/flowcontrol"
 	"vigil/kinds/networking"
 	"vigil/kinds/rbac"
 	"vigil/kinds/scheduling"
@@ -27,6 +29,13 @@ func Table() *kinds.Table {
 		core.Secret(),
 		core.Service(),
 		core.ServiceAccount(),
+
+		admissionregistration.MutatingAdmissionPolicy(),
+		admissionregistration.MutatingAdmissionPolicyBinding(),
+		admissionregistration.MutatingWebhookConfiguration(),
+		admissionregistration.ValidatingAdmissionPolicy(),
+		admissionregistration.ValidatingAdmissionPolicyBinding(),
+		admissionregistration.ValidatingWebhookConfiguration(),
 
 		apps.ControllerRevision(),
 		apps.DaemonSet(),
@@ -47,6 +56,9 @@ func Table() *kinds.Table {
 		discovery.EndpointSlice(),
 
 		events.Event(),
+
+		flowcontrol.FlowSchema(),
+		flowcontrol.PriorityLevelConfiguration(),
 
 		networking.Ingress(),
 		networking.IngressClass(),

@@ -34,6 +34,8 @@ type served struct {
 var (
 	readWrite = []string{"get", "patch", "update"}
 	post      = []string{"create"}
+
+	extensions = []string{"api-extensions"}
 )
 
 // TestRows compares the table with what upstream 1.37 serves.
@@ -79,6 +81,15 @@ func TestRows(t *testing.T) {
 			Short: []string{"rs"}, Categories: []string{"all"}, Path: "replicasets", Namespaced: true, Unconditional: true,
 			Subresources: map[string][]string{"scale": readWrite, "status": readWrite},
 		},
+		"mutatingadmissionpolicies.admissionregistration.k8s.io":         {Categories: extensions, Path: "mutatingadmissionpolicies"},
+		"mutatingadmissionpolicybindings.admissionregistration.k8s.io":   {Categories: extensions, Path: "mutatingadmissionpolicybindings"},
+		"mutatingwebhookconfigurations.admissionregistration.k8s.io":     {Categories: extensions, Path: "mutatingwebhookconfigurations"},
+		"validatingadmissionpolicies.admissionregistration.k8s.io":       {Categories: extensions, Path: "validatingadmissionpolicies", Subresources: map[string][]string{"status": readWrite}},
+		"validatingadmissionpolicybindings.admissionregistration.k8s.io": {Categories: extensions, Path: "validatingadmissionpolicybindings"},
+		"validatingwebhookconfigurations.admissionregistration.k8s.io":   {Categories: extensions, Path: "validatingwebhookconfigurations"},
+		"flowschemas.flowcontrol.apiserver.k8s.io":                       {Path: "flowschemas", Unconditional: true, Subresources: map[string][]string{"status": readWrite}},
+		"prioritylevelconfigurations.flowcontrol.apiserver.k8s.io":       {Path: "prioritylevelconfigurations", Unconditional: true, Subresources: map[string][]string{"status": readWrite}},
+
 		"leases.coordination.k8s.io":                    {Path: "leases", Namespaced: true, CreateOnUpdate: true},
 		"endpointslices.discovery.k8s.io":               {Path: "endpointslices", Namespaced: true, Unconditional: true},
 		"ingresses.networking.k8s.io":                   {Short: []string{"ing"}, Path: "ingress", Namespaced: true, Unconditional: true, Subresources: map[string][]string{"status": readWrite}},

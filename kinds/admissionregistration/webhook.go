@@ -1,0 +1,286 @@
+package admissionregistration
+
+import (
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	metavalidation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"vigil/kinds/validate"
+)
+
+// hook is what validating and mutating webhooks have in common: pointers to the fields of one.
+type hook struct {
+	name              *string
+	client            *admissionregistrationv1.WebhookClientConfig
+	rules             []admissionregistrationv1.RuleWithOperations
+	failurePolicy     **admissionregistrationv1.FailurePolicyType
+	matchPolicy       **admissionregistrationv1.MatchPolicyType
+	namespaceSelector **metav1.LabelSelector
+	objectSelector    **metav1.LabelSelector
+	sideEffects       *admissionregistrationv1.SideEffectClass
+	timeoutSeconds    **int32
+	reviewVersions    []string
+	matchConditions   []admissionregistrationv1.MatchCondition
+	reinvocation      **admissionregistrationv1.ReinvocationPolicyType // nil on validating ones
+}
+
+func (h *hook) setDefaults() {
+	if *h.failurePolicy == nil {
+		*h.failurePolicy = new(admissionregistrationv1.Fail)
+	}
+	if *h.matchPolicy == nil {
+		*h.matchPolicy = new(admissionregistrationv1.Equivalent)
+	}
+	for _, selector := range []**metav1.LabelSelector{h.namespaceSelector, h.objectSelector} {
+		if *selector == nil {
+			*selector = &metav1.LabelSelector{}
+		}
+	}
+	if *h.timeoutSeconds == nil {
+		*h.timeoutSeconds = new(int32(10))
+	}
+	if h.reinvocation != nil && *h.reinvocation == nil {
+		*h.reinvocation = new(admissionregistrationv1.NeverReinvocationPolicy)
+	}
+	for i := range h.rules {
+		defaultRule(&h.rules[i].Rule)
+	}
+	if s := h.client.Service; s != nil && s.Port == nil {
+		s.Port = new(int32(443))
+	}
+}
+
+// lenience are the rules that came after the kind: what breaks one already may go on to do so.
+type lenience struct {
+	sideEffects, reviewVersions, repeatedNames, selectors bool
+	matchConditions                                       bool // nothing about them has changed
+}
+
+var (
+	noSideEffects  = []string{"None", "NoneOnDryRun"}
+	anySideEffects = []string{"None", "NoneOnDryRun", "Some", "Unknown"}
+	reviewVersions = []string{"v1", "v1beta1"}
+)
+
+// lenienceFor finds out what the stored hooks break.
+func lenienceFor(hooks, old []hook) lenience {
+	var l lenience
+	names := sets.New[string]()
+	for _, h := range old {
+		if h.sideEffects == nil || !slices.Contains(noSideEffects, string(*h.sideEffects)) {
+			l.sideEffects = true
+		}
+		if len(h.reviewVersions) > 0 && !slices.ContainsFunc(h.reviewVersions, isReviewVersion) {
+			l.reviewVersions = true
+		}
+		if names.Has(*h.name) {
+			l.repeatedNames = true
+		}
+		names.Insert(*h.name)
+		for _, selector := range []*metav1.LabelSelector{*h.namespaceSelector, *h.objectSelector} {
+			if selector != nil && len(metavalidation.ValidateLabelSelector(selector, metavalidation.LabelSelectorValidationOptions{}, nil)) > 0 {
+				l.selectors = true
+			}
+		}
+	}
+	l.matchConditions = slices.EqualFunc(hooks, old, func(a, b hook) bool {
+		return equality.Semantic.DeepEqual(a.matchConditions, b.matchConditions)
+	})
+	return l
+}
+
+func isReviewVersion(v string) bool { return slices.Contains(reviewVersions, v) }
+
+func validateHooks(hooks []hook, l lenience) field.ErrorList {
+	var errs field.ErrorList
+	names := sets.New[string]()
+	for i := range hooks {
+		path, h := field.NewPath("webhooks").Index(i), &hooks[i]
+		errs = append(errs, h.validate(l, path)...)
+		if !l.repeatedNames && *h.name != "" && names.Has(*h.name) {
+			errs = append(errs, field.Duplicate(path.Child("name"), *h.name))
+		}
+		names.Insert(*h.name)
+	}
+	return errs
+}
+
+func (h *hook) validate(l lenience, path *field.Path) field.ErrorList {
+	errs := validation.IsFullyQualifiedName(path.Child("name"), *h.name)
+	for i := range h.rules {
+		errs = append(errs, validateRule(&h.rules[i], path.Child("rules").Index(i))...)
+	}
+	if p := *h.failurePolicy; p != nil {
+		errs = append(errs, oneOf(*p, path.Child("failurePolicy"), admissionregistrationv1.Fail, admissionregistrationv1.Ignore)...)
+	}
+	if p := *h.matchPolicy; p != nil {
+		errs = append(errs, oneOf(*p, path.Child("matchPolicy"), admissionregistrationv1.Equivalent, admissionregistrationv1.Exact)...)
+	}
+	errs = append(errs, h.validateSideEffects(l, path.Child("sideEffects"))...)
+	if t := *h.timeoutSeconds; t != nil && (*t > 30 || *t < 1) {
+		errs = append(errs, field.Invalid(path.Child("timeoutSeconds"), *t, "the timeout value must be between 1 and 30 seconds"))
+	}
+	options := metavalidation.LabelSelectorValidationOptions{AllowInvalidLabelValueInSelector: l.selectors}
+	if *h.namespaceSelector != nil {
+		errs = append(errs, metavalidation.ValidateLabelSelector(*h.namespaceSelector, options, path.Child("namespaceSelector"))...)
+	}
+	if *h.objectSelector != nil {
+		errs = append(errs, metavalidation.ValidateLabelSelector(*h.objectSelector, options, path.Child("objectSelector"))...)
+	}
+	if r := h.reinvocation; r != nil && *r != nil {
+		errs = append(errs, oneOf(**r, path.Child("reinvocationPolicy"), admissionregistrationv1.IfNeededReinvocationPolicy, admissionregistrationv1.NeverReinvocationPolicy)...)
+	}
+	errs = append(errs, validateClient(h.client, path.Child("clientConfig"))...)
+	if !l.matchConditions {
+		errs = append(errs, validateMatchConditions(h.matchConditions, path.Child("matchConditions"))...)
+	}
+	return append(errs, validateReviewVersions(h.reviewVersions, l, path.Child("admissionReviewVersions"))...)
+}
+
+func (h *hook) validateSideEffects(l lenience, path *field.Path) field.ErrorList {
+	allowed := noSideEffects
+	if l.sideEffects {
+		allowed = anySideEffects
+	}
+	switch {
+	case h.sideEffects == nil:
+		return field.ErrorList{field.Required(path, "must specify one of "+strings.Join(allowed, ", "))}
+	case !slices.Contains(allowed, string(*h.sideEffects)):
+		return field.ErrorList{field.NotSupported(path, *h.sideEffects, allowed)}
+	}
+	return nil
+}
+
+func validateReviewVersions(versions []string, l lenience, path *field.Path) field.ErrorList {
+	if len(versions) == 0 {
+		return field.ErrorList{field.Required(path, "must specify one of "+strings.Join(reviewVersions, ", "))}
+	}
+	var errs field.ErrorList
+	seen := sets.New[string]()
+	for i, v := range versions {
+		if seen.Has(v) {
+			errs = append(errs, field.Invalid(path.Index(i), v, "duplicate version"))
+			continue
+		}
+		seen.Insert(v)
+		errs = append(errs, validate.Each(v, path.Index(i), validation.IsDNS1035Label)...)
+	}
+	if !l.reviewVersions && !slices.ContainsFunc(versions, isReviewVersion) {
+		errs = append(errs, field.Invalid(path, versions, "must include at least one of "+strings.Join(reviewVersions, ", ")))
+	}
+	return errs
+}
+
+func validateClient(c *admissionregistrationv1.WebhookClientConfig, path *field.Path) field.ErrorList {
+	switch {
+	case (c.URL == nil) == (c.Service == nil):
+		return field.ErrorList{field.Required(path, "exactly one of url or service is required")}
+	case c.URL != nil:
+		return validateURL(*c.URL, path.Child("url"))
+	}
+	port := int32(0)
+	if c.Service.Port != nil {
+		port = *c.Service.Port
+	}
+	return validateService(c.Service.Namespace, c.Service.Name, c.Service.Path, port, path.Child("service"))
+}
+
+func validateURL(text string, path *field.Path) field.ErrorList {
+	const form = "; desired format: https://host[/path]"
+	u, err := url.Parse(text)
+	if err != nil {
+		return field.ErrorList{field.Required(path, "url must be a valid URL: "+err.Error()+form)}
+	}
+	var errs field.ErrorList
+	if u.Scheme != "https" {
+		errs = append(errs, field.Invalid(path, u.Scheme, "'https' is the only allowed URL scheme"+form))
+	}
+	if u.Host == "" {
+		errs = append(errs, field.Invalid(path, u.Host, "host must be specified"+form))
+	}
+	if u.User != nil {
+		errs = append(errs, field.Invalid(path, u.User.String(), "user information is not permitted in the URL"))
+	}
+	if u.Fragment != "" {
+		errs = append(errs, field.Invalid(path, u.Fragment, "fragments are not permitted in the URL"))
+	}
+	if u.RawQuery != "" {
+		errs = append(errs, field.Invalid(path, u.RawQuery, "query parameters are not permitted in the URL"))
+	}
+	return errs
+}
+
+// validateService checks where a webhook is in the cluster. Upstream confuses name and namespace: a missing namespace is
+// reported at name and the other way round, and so here.
+func validateService(namespace, name string, urlPath *string, port int32, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	if namespace == "" {
+		errs = append(errs, field.Required(path.Child("name"), ""))
+	}
+	if name == "" {
+		errs = append(errs, field.Required(path.Child("namespace"), ""))
+	}
+	if why := validation.IsValidPortNum(int(port)); why != nil {
+		errs = append(errs, field.Invalid(path.Child("port"), port, "port is not valid: "+strings.Join(why, ", ")))
+	}
+	if urlPath != nil {
+		errs = append(errs, validateURLPath(*urlPath, path.Child("path"))...)
+	}
+	return errs
+}
+
+func validateURLPath(p string, path *field.Path) field.ErrorList {
+	switch p {
+	case "", "/":
+		return nil
+	case "//":
+		return field.ErrorList{field.Invalid(path, p, "segment[0] may not be empty")}
+	}
+	var errs field.ErrorList
+	if !strings.HasPrefix(p, "/") {
+		errs = append(errs, field.Invalid(path, p, "must start with a '/'"))
+	}
+	for i, step := range strings.Split(strings.TrimSuffix(p[1:], "/"), "/") {
+		if step == "" {
+			errs = append(errs, field.Invalid(path, p, fmt.Sprintf("segment[%d] may not be empty", i)))
+			continue
+		}
+		for _, why := range validation.IsDNS1123Subdomain(step) {
+			errs = append(errs, field.Invalid(path, p, fmt.Sprintf("segment[%d]: %v", i, why)))
+		}
+	}
+	return errs
+}
+
+const maxMatchConditions = 64
+
+func validateMatchConditions(conditions []admissionregistrationv1.MatchCondition, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	if len(conditions) > maxMatchConditions {
+		errs = append(errs, field.TooMany(path, len(conditions), maxMatchConditions))
+	}
+	names := sets.New[string]()
+	for i, c := range conditions {
+		path := path.Index(i)
+		errs = append(errs, requireExpression(strings.TrimSpace(c.Expression), path.Child("expression"), "")...)
+		if c.Name == "" {
+			errs = append(errs, field.Required(path.Child("name"), ""))
+			continue
+		}
+		errs = append(errs, validate.QualifiedName(c.Name, path.Child("name"))...)
+		if names.Has(c.Name) {
+			errs = append(errs, field.Duplicate(path.Child("name"), c.Name))
+		}
+		names.Insert(c.Name)
+	}
+	return errs
+}
