@@ -7,6 +7,7 @@ import (
 	"vigil/kinds/apps"
 	"vigil/kinds/authentication"
 	"vigil/kinds/authorization"
+	"vigil/kinds/batch"
 	"vigil/kinds/coordination"
 	"vigil/kinds/core"
 	"vigil/kinds/discovery"
@@ -50,6 +51,9 @@ func Table() *kinds.Table {
 		authorization.SelfSubjectAccessReview(),
 		authorization.SelfSubjectRulesReview(),
 		authorization.SubjectAccessReview(),
+
+		batch.CronJob(),
+		batch.Job(),
 
 		coordination.Lease(),
 

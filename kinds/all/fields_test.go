@@ -28,13 +28,15 @@ var selectable = map[string][]string{
 		"involvedObject.resourceVersion", "involvedObject.fieldPath", "reason", "reportingComponent", "source", "type",
 	},
 	"replicasets": {"status.replicas"},
+	"jobs":        {"status.successful"},
 }
 
 // places are the JSON paths of labels that are not paths themselves.
 var places = map[string]string{
-	"pods spec.host":     "spec.nodeName",
-	"pods status.podIPs": "status.podIPs.ip",
-	"events source":      "source.component",
+	"jobs status.successful": "status.succeeded",
+	"pods spec.host":         "spec.nodeName",
+	"pods status.podIPs":     "status.podIPs.ip",
+	"events source":          "source.component",
 }
 
 // TestFields sets the value that each label names on a Go object, encodes the object and reads the value back from the

@@ -41,6 +41,14 @@ var (
 // TestRows compares the table with what upstream 1.37 serves.
 func TestRows(t *testing.T) {
 	want := map[string]served{
+		"jobs.batch": {
+			Categories: []string{"all"}, Path: "jobs", Namespaced: true, Unconditional: true,
+			Subresources: map[string][]string{"status": readWrite},
+		},
+		"cronjobs.batch": {
+			Short: []string{"cj"}, Categories: []string{"all"}, Path: "cronjobs", Namespaced: true, Unconditional: true,
+			Subresources: map[string][]string{"status": readWrite},
+		},
 		"statefulsets.apps": {
 			Short: []string{"sts"}, Categories: []string{"all"}, Path: "statefulsets", Namespaced: true, Unconditional: true,
 			Subresources: map[string][]string{"scale": readWrite, "status": readWrite},
