@@ -57,7 +57,7 @@ func rss() error {
 	if baseMB > 0 {
 		r.add("bytes_per_pod", (r1-baseMB)*(1<<20)/float64(o.pods))
 	}
-	if c, err := dial(o.target, false); err == nil {
+	if c, err := dial(o.target, reads); err == nil {
 		var body []byte
 		if c.start("GET", "/debug/pprof/heap?gc=1&debug=1", nil) == nil && c.drain(func(p []byte) { body = append(body, p...) }) == nil {
 			for _, k := range []string{"HeapAlloc", "HeapSys", "Stack"} {

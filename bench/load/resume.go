@@ -83,7 +83,7 @@ func kubeletWatch(i int, rv string) string {
 
 // resumeOne goes on watching from rv and returns once it was told of a change, or has listed anew and watches from there.
 func resumeOne(i int, rv string) (w *watcher, relisted bool, err error) {
-	if w, err = connect(false); err != nil {
+	if w, err = connect(reads); err != nil {
 		return nil, false, err
 	}
 	told := false
@@ -100,7 +100,7 @@ func resumeOne(i int, rv string) (w *watcher, relisted bool, err error) {
 	}
 	w.raw.Close()
 
-	if w, err = connect(false); err != nil {
+	if w, err = connect(reads); err != nil {
 		return nil, true, err
 	}
 	var head []byte
@@ -127,7 +127,7 @@ func awaitRestart(old int) error {
 		if err != nil || pid == old {
 			continue
 		}
-		c, err := dial(o.target, false)
+		c, err := dial(o.target, reads)
 		if err != nil {
 			continue
 		}
@@ -156,7 +156,7 @@ func bigStorm() error {
 	time.Sleep(settleTime)
 	ws := make([]*watcher, watchers)
 	err := each(watchers, 64, func(i int) (err error) {
-		ws[i], err = connect(false)
+		ws[i], err = connect(reads)
 		return err
 	})
 	if err != nil {
@@ -220,7 +220,7 @@ func bigStorm() error {
 
 // bigCreate makes the objects, over a few connections: each body is parsed by the server.
 func bigCreate() error {
-	c, err := dial(o.target, false)
+	c, err := dial(o.target, reads)
 	if err != nil {
 		return err
 	}

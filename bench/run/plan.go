@@ -53,7 +53,7 @@ type sizes struct {
 var (
 	full = sizes{
 		small: 10000, large: 50000, tiny: 1000, create: 3000, list: "1500ms", get: "2s", settle: "3s", stormClients: 50, kubelets: []int{1000, 5000},
-		fan: 1000, fanMany: 5000, updates: 200, flat: 400, selective: []int{0, 1000, 5000}, slowUpdates: 300,
+		fan: 1000, fanMany: 5000, updates: 200, flat: 400, selective: []int{0, 1000, 5000}, slowUpdates: 200,
 		bigClients: 1024, bigPeer: 16, bigObjects: 400, informerEvents: 200000, starts: 3,
 	}
 	quick = sizes{
@@ -128,7 +128,7 @@ func plan(z sizes) []scenario {
 			{id: "storm-nodes-large", args: storm(z.large, z.kubelets[0], f(" --per-node --nodes %d", large))}}},
 		sel,
 		{name: "slow", data: at(z.small), rounds: 3, steps: []step{
-			{id: "slow", args: f("slow --pods %d --watchers %d --stalled 50 --updates %d --rate 20 --settle %s --wait 5s", z.small, z.fan, z.slowUpdates, z.settle)}}},
+			{id: "slow", args: f("slow --pods %d --watchers %d --stalled 50 --updates %d --rate 25 --settle %s --wait 5s", z.small, z.fan, z.slowUpdates, z.settle)}}},
 		{name: "resume", kind: kindResume, data: at(z.small), steps: []step{
 			{id: "resume", args: f("resume --pods %d --watchers %d --rate 0", z.small, last)}}},
 		{name: "big", data: at(0), steps: []step{

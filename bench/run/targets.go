@@ -162,8 +162,10 @@ func rows(z sizes) []row {
 
 	slow := combined(figure("slow", "slow-with", "each_p99_ms", 1), figure("slow", "slow-without", "each_p99_ms", 1), func(a, b float64) float64 { return 100 * (a/b - 1) })
 	add(f("50 stalled among %d: p99 of the others, more by", z.fan), "%", slow, atMost, 10)
-	add("50 stalled: closed by the server", "watchers", figure("slow", "slow-with", "stalled_closed_by_server", 1), shown, 0)
 	add("50 stalled: RSS more by", "MB", combined(figure("slow", "slow-with", "server_rss_mb", 1), figure("slow", "slow-without", "server_rss_mb", 1), func(a, b float64) float64 { return a - b }), shown, 0)
+	add("50 stalled leave the window: told 410, or cut off if they go on sleeping", "watchers", figure("slow", "slow-drop", "stalled_gone", 1), atLeast, 50)
+	add("50 stalled leave the window: counted in a metric", "watchers", figure("slow", "slow-drop", "terminated_metric", 1), atLeast, 50)
+	add("50 stalled leave the window: peak RSS more by", "MB", figure("slow", "slow-drop", "peak_rss_growth_mb", 1), shown, 0)
 	add(f("%d watchers resume after a restart, in", z.kubelets[len(z.kubelets)-1]), "s", figure("resume", "resume", "all_resumed_s", 1), atMost, 5)
 	add("of them had to list again", "watchers", figure("resume", "resume", "relists", 1), atMost, 0)
 	add(f("%d clients, %d objects of 1 MB at once (upstream: %d clients)", z.bigClients, z.bigObjects, z.bigPeer), "MB peak RSS", figure("big", "", "peak_rss_mb", 1), atMost, 1000)
