@@ -7,6 +7,7 @@ import (
 	"vigil/kinds/apps"
 	"vigil/kinds/authentication"
 	"vigil/kinds/authorization"
+	"vigil/kinds/autoscaling"
 	"vigil/kinds/batch"
 	"vigil/kinds/coordination"
 	"vigil/kinds/core"
@@ -14,6 +15,7 @@ import (
 	"vigil/kinds/events"
 	"vigil/kinds/flowcontrol"
 	"vigil/kinds/networking"
+	"vigil/kinds/policy"
 	"vigil/kinds/rbac"
 	"vigil/kinds/scheduling"
 )
@@ -52,6 +54,8 @@ func Table() *kinds.Table {
 		authorization.SelfSubjectRulesReview(),
 		authorization.SubjectAccessReview(),
 
+		autoscaling.HorizontalPodAutoscaler(),
+
 		batch.CronJob(),
 		batch.Job(),
 
@@ -69,6 +73,8 @@ func Table() *kinds.Table {
 		networking.IPAddress(),
 		networking.NetworkPolicy(),
 		networking.ServiceCIDR(),
+
+		policy.PodDisruptionBudget(),
 
 		rbac.ClusterRole(),
 		rbac.ClusterRoleBinding(),

@@ -41,6 +41,13 @@ var (
 // TestRows compares the table with what upstream 1.37 serves.
 func TestRows(t *testing.T) {
 	want := map[string]served{
+		"poddisruptionbudgets.policy": {
+			Short: []string{"pdb"}, Path: "poddisruptionbudgets", Namespaced: true, Subresources: map[string][]string{"status": readWrite},
+		},
+		"horizontalpodautoscalers.autoscaling": {
+			Short: []string{"hpa"}, Categories: []string{"all"}, Path: "horizontalpodautoscalers", Namespaced: true, Unconditional: true,
+			Subresources: map[string][]string{"status": readWrite},
+		},
 		"jobs.batch": {
 			Categories: []string{"all"}, Path: "jobs", Namespaced: true, Unconditional: true,
 			Subresources: map[string][]string{"status": readWrite},
