@@ -15,20 +15,29 @@ import (
 	"vigil/kinds/events"
 	"vigil/kinds/flowcontrol"
 	"vigil/kinds/networking"
+	"vigil/kinds/node"
 	"vigil/kinds/policy"
 	"vigil/kinds/rbac"
 	"vigil/kinds/scheduling"
+	"vigil/kinds/storage"
 )
 
 // Table returns a new table of all kinds.
 func Table() *kinds.Table {
 	return kinds.NewTable(
+		core.Binding(),
 		core.ConfigMap(),
 		core.Endpoints(),
 		core.Event(),
+		core.LimitRange(),
 		core.Namespace(),
 		core.Node(),
+		core.PersistentVolume(),
+		core.PersistentVolumeClaim(),
 		core.Pod(),
+		core.PodTemplate(),
+		core.ReplicationController(),
+		core.ResourceQuota(),
 		core.Secret(),
 		core.Service(),
 		core.ServiceAccount(),
@@ -74,6 +83,8 @@ func Table() *kinds.Table {
 		networking.NetworkPolicy(),
 		networking.ServiceCIDR(),
 
+		node.RuntimeClass(),
+
 		policy.PodDisruptionBudget(),
 
 		rbac.ClusterRole(),
@@ -82,5 +93,12 @@ func Table() *kinds.Table {
 		rbac.RoleBinding(),
 
 		scheduling.PriorityClass(),
+
+		storage.CSIDriver(),
+		storage.CSINode(),
+		storage.CSIStorageCapacity(),
+		storage.StorageClass(),
+		storage.VolumeAttachment(),
+		storage.VolumeAttributesClass(),
 	)
 }

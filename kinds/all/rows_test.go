@@ -74,7 +74,16 @@ func TestRows(t *testing.T) {
 			Short: []string{"po"}, Categories: []string{"all"}, Path: "pods", Namespaced: true, Unconditional: true, ReturnsDeleted: true,
 			Subresources: map[string][]string{"binding": post, "ephemeralcontainers": readWrite, "resize": readWrite, "status": readWrite},
 		},
-		"secrets": {Path: "secrets", Namespaced: true, Unconditional: true},
+		"limitranges":            {Short: []string{"limits"}, Path: "limitranges", Namespaced: true, CreateOnUpdate: true, Unconditional: true},
+		"persistentvolumes":      {Short: []string{"pv"}, Path: "persistentvolumes", Unconditional: true, ReturnsDeleted: true, Subresources: map[string][]string{"status": readWrite}},
+		"persistentvolumeclaims": {Short: []string{"pvc"}, Path: "persistentvolumeclaims", Namespaced: true, Unconditional: true, ReturnsDeleted: true, Subresources: map[string][]string{"status": readWrite}},
+		"podtemplates":           {Path: "podtemplates", Namespaced: true, CreateOnUpdate: true, Unconditional: true, ReturnsDeleted: true},
+		"replicationcontrollers": {
+			Short: []string{"rc"}, Categories: []string{"all"}, Path: "controllers", Namespaced: true, Unconditional: true,
+			Subresources: map[string][]string{"scale": readWrite, "status": readWrite},
+		},
+		"resourcequotas": {Short: []string{"quota"}, Path: "resourcequotas", Namespaced: true, Unconditional: true, ReturnsDeleted: true, Subresources: map[string][]string{"status": readWrite}},
+		"secrets":        {Path: "secrets", Namespaced: true, Unconditional: true},
 		"serviceaccounts": {
 			Short: []string{"sa"}, Path: "serviceaccounts", Namespaced: true, Unconditional: true, ReturnsDeleted: true,
 			Subresources: map[string][]string{"token": post},
@@ -117,6 +126,13 @@ func TestRows(t *testing.T) {
 		"rolebindings.rbac.authorization.k8s.io":        {Path: "rolebindings", Namespaced: true, CreateOnUpdate: true, Unconditional: true},
 		"roles.rbac.authorization.k8s.io":               {Path: "roles", Namespaced: true, CreateOnUpdate: true, Unconditional: true},
 		"priorityclasses.scheduling.k8s.io":             {Short: []string{"pc"}, Path: "priorityclasses", Unconditional: true},
+		"runtimeclasses.node.k8s.io":                    {Path: "runtimeclasses"},
+		"csidrivers.storage.k8s.io":                     {Path: "csidrivers", ReturnsDeleted: true},
+		"csinodes.storage.k8s.io":                       {Path: "csinodes", ReturnsDeleted: true},
+		"csistoragecapacities.storage.k8s.io":           {Path: "csistoragecapacities", Namespaced: true},
+		"storageclasses.storage.k8s.io":                 {Short: []string{"sc"}, Path: "storageclasses", Unconditional: true, ReturnsDeleted: true},
+		"volumeattachments.storage.k8s.io":              {Path: "volumeattachments", ReturnsDeleted: true, Subresources: map[string][]string{"status": readWrite}},
+		"volumeattributesclasses.storage.k8s.io":        {Short: []string{"vac"}, Path: "volumeattributesclasses", Unconditional: true},
 	}
 	got := map[string]served{}
 	for _, k := range Table().All() {
@@ -287,7 +303,7 @@ func checkCells(t *testing.T, k *kinds.Kind, cells []any) {
 		case int64:
 			ok = c.Type == "integer" || c.Type == "string" // upstream has numbers in some text columns, too
 		case bool:
-			ok = c.Type == "boolean"
+			ok = c.Type == "boolean" || c.Type == "string" // likewise
 		}
 		if !ok {
 			t.Fatalf("column %s of type %s has a %T", c.Name, c.Type, cell)

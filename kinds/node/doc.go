@@ -1,0 +1,2 @@
+// Package node has the rows of API group node.k8s.io.
+package node

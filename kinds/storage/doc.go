@@ -1,0 +1,2 @@
+// Package storage has the rows of API group storage.k8s.io.
+package storage
