@@ -10,13 +10,17 @@ import (
 // wantErrors compares errors by what clients see of them: path, type and text.
 func wantErrors(t *testing.T, got field.ErrorList, want ...string) {
 	t.Helper()
-	var texts []string
-	for _, err := range got {
-		texts = append(texts, err.Error())
-	}
-	if diff := cmp.Diff(want, texts); diff != "" {
+	if diff := cmp.Diff(want, errorTexts(got)); diff != "" {
 		t.Errorf("errors (-want +got):\n%s", diff)
 	}
+}
+
+func errorTexts(errs field.ErrorList) []string {
+	var texts []string
+	for _, err := range errs {
+		texts = append(texts, err.Error())
+	}
+	return texts
 }
 
 // wantSame compares objects, lists of warnings and the like.
