@@ -1,6 +1,7 @@
 package object
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"sync"
@@ -29,35 +30,46 @@ type form = atomic.Pointer[encoded]
 
 type encoded struct {
 	bytes []byte
+	parts [][]byte // instead of bytes, of large JSON; see parts.go
 	err   error
+}
+
+// whole returns the encoding in one piece.
+func (e *encoded) whole() ([]byte, error) {
+	if e.parts != nil {
+		return bytes.Join(e.parts, nil), nil
+	}
+	return e.bytes, e.err
 }
 
 // get returns the encoding f, which build makes if nobody has yet.
 func (e *encodings) get(f *form, v *Version, build func(*Version) ([]byte, error)) ([]byte, error) {
 	made := f.Load()
 	if made == nil {
-		made = e.make(f, v, build)
+		made = e.make(f, v, func(v *Version) (made encoded) {
+			made.bytes, made.err = build(v)
+			return made
+		})
 	}
 	return made.bytes, made.err
 }
 
-func (e *encodings) make(f *form, v *Version, build func(*Version) ([]byte, error)) *encoded {
+func (e *encodings) make(f *form, v *Version, build func(*Version) encoded) *encoded {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if made := f.Load(); made != nil {
 		return made
 	}
-	made := &encoded{}
-	made.bytes, made.err = build(v)
-	f.Store(made)
-	return made
+	made := build(v)
+	f.Store(&made)
+	return &made
 }
 
-func (e *encodings) sizeBytes() int {
+func (e *encodings) sizeBytes(v *Version) int {
 	n := int(unsafe.Sizeof(*e)) + e.viewed.Load().sizeBytes()
 	for _, f := range []*form{&e.json, &e.metaJSON, &e.metaWire} {
 		if made := f.Load(); made != nil {
-			n += int(unsafe.Sizeof(*made)) + cap(made.bytes)
+			n += int(unsafe.Sizeof(*made)) + cap(made.bytes) + v.ownParts(made.parts)
 		}
 	}
 	for i := range e.compressed {
@@ -76,13 +88,22 @@ func (v *Version) encodings() *encodings {
 }
 
 // JSON returns the object as JSON, with resource version, without a newline at the end. Kinds with a Go type have
-// the order of the Go struct, kind and apiVersion first; the others are sorted.
+// the order of the Go struct, kind and apiVersion first; the others are sorted. Large objects are put together anew each time: where it can
+// be avoided, use AppendJSON or LargeJSON.
 func (v *Version) JSON() ([]byte, error) {
 	if !v.isProto() {
 		return v.wire, nil
 	}
+	return v.json().whole()
+}
+
+// json returns the JSON form. Only for protobuf.
+func (v *Version) json() *encoded {
 	e := v.encodings()
-	return e.get(&e.json, v, (*Version).makeJSON)
+	if made := e.json.Load(); made != nil {
+		return made
+	}
+	return e.make(&e.json, v, (*Version).makeJSONForm)
 }
 
 // passingJSON returns the same as JSON, but does not keep what it makes.
@@ -92,7 +113,7 @@ func (v *Version) passingJSON() ([]byte, error) {
 	}
 	if made := v.made.Load(); made != nil {
 		if f := made.json.Load(); f != nil {
-			return f.bytes, f.err
+			return f.whole()
 		}
 	}
 	return v.makeJSON()
@@ -134,15 +155,21 @@ func (v *Version) makeJSON() ([]byte, error) {
 // transcodeJSON returns the object that begins with head and goes on with the members of msg, in one allocation of the
 // exact size. It returns nil when only decoding can make it.
 func transcodeJSON(p *transcode.Plan, head string, msg []byte) []byte {
+	var made []byte
+	transcoding(p, head, msg, func(out []byte) { made = append(make([]byte, 0, len(out)), out...) })
+	return made
+}
+
+// transcoding calls use with the object as transcodeJSON returns it, in bytes that are valid during the call, unless only decoding can make it.
+func transcoding(p *transcode.Plan, head string, msg []byte, use func(out []byte)) {
 	if p == nil {
-		return nil
+		return
 	}
 	borrowed := scratch.Get().(*[]byte)
 	defer scratch.Put(borrowed)
 	out, err := p.Append(append((*borrowed)[:0], head...), msg)
 	*borrowed = out
-	if err != nil {
-		return nil
+	if err == nil {
+		use(out)
 	}
-	return append(make([]byte, 0, len(out)), out...)
 }

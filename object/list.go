@@ -76,6 +76,9 @@ func (l *ListWriter) Size(items []*Version) (int64, error) {
 			return 0, err
 		}
 		n += int64(len(item.head) + len(item.rest))
+		for _, p := range item.more {
+			n += int64(len(p))
+		}
 	}
 	return n, nil
 }
@@ -168,12 +171,18 @@ func appendProtobufItemHead(dst []byte, n int) []byte {
 type jsonPart struct {
 	head string
 	rest []byte
+	more [][]byte // behind rest, of large objects
 }
 
 func (l *ListWriter) jsonItem(v *Version) (jsonPart, error) {
 	if l.MetadataOnly {
 		b, err := v.MetadataJSON()
 		return jsonPart{rest: b}, err
+	}
+	if parts := v.LargeJSON(); parts != nil {
+		item := v.jsonPart(parts[0])
+		item.more = parts[1:]
+		return item, nil
 	}
 	b, err := v.JSON()
 	if err != nil {
@@ -207,6 +216,9 @@ func (l *ListWriter) writeJSON(c *chunk, items []*Version) error {
 		}
 		c.b = append(c.b, item.head...)
 		c.write(item.rest)
+		for _, p := range item.more {
+			c.write(p)
+		}
 		if c.err != nil {
 			return c.err
 		}

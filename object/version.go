@@ -84,7 +84,7 @@ func (v *Version) UID() string {
 func (v *Version) SizeBytes() int {
 	n := int(unsafe.Sizeof(*v)) + len(v.key) + cap(v.wire)
 	if made := v.made.Load(); made != nil {
-		n += made.sizeBytes()
+		n += made.sizeBytes(v)
 	}
 	return n
 }

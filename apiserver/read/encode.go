@@ -75,7 +75,22 @@ func (e jsonEncoder) object(v *object.Version) ([]byte, error) {
 	return v.JSON()
 }
 
+// large returns the parts of an object that is kept in parts, and the end of its frame.
+func (e jsonEncoder) large(v *object.Version) (parts [][]byte, tail []byte) {
+	if e.metadata {
+		return nil, nil
+	}
+	return v.LargeJSON(), jsonTail
+}
+
 func (e jsonEncoder) event(dst []byte, typ string, v *object.Version) ([]byte, error) {
+	if parts, tail := e.large(v); parts != nil {
+		dst = object.AppendWatchEventJSONHead(dst, typ)
+		for _, p := range parts {
+			dst = append(dst, p...)
+		}
+		return append(dst, tail...), nil
+	}
 	body, err := e.object(v)
 	if err != nil {
 		return dst, err

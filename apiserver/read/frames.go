@@ -9,7 +9,7 @@ import (
 // frames are events on their way to one client, as the parts they consist of: the bytes of the objects are shared with everybody
 // and not copied before they reach the connection.
 type frames struct {
-	parts [][]byte // three for each frame: head, object, tail
+	parts [][]byte // three for each frame: head, object, tail; more for objects in parts
 	heads []byte   // where the heads are
 	size  int      // of all parts, in bytes
 }
@@ -17,6 +17,17 @@ type frames struct {
 // event adds an event. After an error nothing has been added.
 func (f *frames) event(enc sharedEncoder, typ string, v *object.Version) error {
 	at := len(f.heads)
+	if e, ok := enc.(jsonEncoder); ok {
+		if parts, tail := e.large(v); parts != nil {
+			f.heads = object.AppendWatchEventJSONHead(f.heads, typ)
+			f.add(f.heads[at:], parts[0], nil)
+			for _, p := range parts[1:] {
+				f.add(nil, p, nil)
+			}
+			f.add(nil, nil, tail)
+			return nil
+		}
+	}
 	head, body, tail, err := enc.split(f.heads, typ, v)
 	if err != nil {
 		return err
