@@ -13,11 +13,13 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"vigil/apiserver"
 	"vigil/apiserver/bootstrap"
 	"vigil/apiserver/budget"
+	"vigil/apiserver/eviction"
 	"vigil/apiserver/satoken"
 	"vigil/apiserver/serviceip"
 	"vigil/apiserver/write"
@@ -58,6 +60,7 @@ type APIServerConfig struct {
 	Lists                       budget.Config  // --max-list-bytes-inflight, --max-list-bytes-inflight-per-user
 	MaxRequestsInflight         int            // --max-requests-inflight
 	MaxMutatingRequestsInflight int            // --max-mutating-requests-inflight
+	GoawayChance                float64        // --goaway-chance
 	RequestTimeout              time.Duration  // --request-timeout
 	MinRequestTimeout           time.Duration  // --min-request-timeout
 	ShutdownDelay               time.Duration  // --shutdown-delay-duration
@@ -118,18 +121,27 @@ func RunAPIServer(ctx context.Context, config APIServerConfig) error {
 	}
 	defer listener.Close()
 	table := all.Table()
-	var own *bootstrap.Bootstrap // made below: it writes through the server
+	var own *bootstrap.Bootstrap // made below, like evictor: they write through the server
+	var evictor *eviction.Evictor
 	server, err := apiserver.New(apiserver.Config{
-		Listener:                    listener,
-		TLSCertFile:                 config.TLSCertFile,
-		TLSKeyFile:                  config.TLSKeyFile,
-		ClientCAFile:                config.ClientCAFile,
-		Store:                       db,
-		Kinds:                       table,
-		WriteHooks:                  map[schema.GroupResource]write.Hook{{Resource: "services"}: serviceHook(addresses)},
+		Listener:     listener,
+		TLSCertFile:  config.TLSCertFile,
+		TLSKeyFile:   config.TLSKeyFile,
+		ClientCAFile: config.ClientCAFile,
+		Store:        db,
+		Kinds:        table,
+		WriteHooks: map[schema.GroupResource]write.Hook{
+			{Resource: "services"}: serviceHook(addresses),
+			{Resource: "pods"}: {Post: map[string]write.PostFunc{
+				"eviction": func(ctx context.Context, r *write.Request, obj kinds.Object, body runtime.Object) (runtime.Object, error) {
+					return evictor.Post(ctx, r, obj, body)
+				},
+			}},
+		},
 		Tokens:                      tokenConfig(config, listener.Addr()),
 		WatchCacheSizes:             config.WatchCacheSizes,
 		Lists:                       config.Lists,
+		GoawayChance:                config.GoawayChance,
 		MaxRequestsInflight:         config.MaxRequestsInflight,
 		MaxMutatingRequestsInflight: config.MaxMutatingRequestsInflight,
 		RequestTimeout:              config.RequestTimeout,
@@ -147,21 +159,24 @@ func RunAPIServer(ctx context.Context, config APIServerConfig) error {
 	if err != nil {
 		return err
 	}
+	evictor = eviction.New(eviction.Config{Kinds: table, Writer: server.Writer(), Cache: server.Cache, Prefix: db.Prefix()})
 	own = bootstrap.New(bootstrap.Config{
-		Kinds:     table,
-		Writer:    server.Writer(),
-		Newest:    func(k *kinds.Kind, key string) (*object.Version, bool) { return server.Cache(k).Get(key) },
-		Prefix:    db.Prefix(),
-		ServiceIP: firstAddress(config.ServiceRanges[0]),
-		Address:   advertised(config),
-		Port:      int32(listener.Addr().(*net.TCPAddr).Port),
-		Logger:    config.Logger,
+		Kinds:         table,
+		Writer:        server.Writer(),
+		Newest:        func(k *kinds.Kind, key string) (*object.Version, bool) { return server.Cache(k).Get(key) },
+		Store:         db,
+		Prefix:        db.Prefix(),
+		ServiceRanges: config.ServiceRanges,
+		Address:       advertised(config),
+		Port:          int32(listener.Addr().(*net.TCPAddr).Port),
+		Logger:        config.Logger,
 	})
 
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return server.Run(ctx) })
 	group.Go(func() error { return quiet(db.Run(ctx)) })
 	group.Go(func() error { return new(memory.Trimmer).Run(ctx) })
+	group.Go(func() error { memory.Pace(ctx); return nil })
 	group.Go(func() error {
 		if err := server.WaitReady(ctx); err != nil {
 			return nil // ctx has ended, and whoever ended it says why
@@ -203,9 +218,6 @@ func serviceHook(addresses *serviceip.Allocator) write.Hook {
 		Deleted: func(ctx context.Context, obj kinds.Object) { addresses.Released(ctx, obj.(*corev1.Service)) },
 	}
 }
-
-// firstAddress is the first usable address of a network: the Service kubernetes has it.
-func firstAddress(network netip.Prefix) netip.Addr { return network.Masked().Addr().Next() }
 
 // advertised is the address under which pods reach the server, or the zero value when there is none but loopback.
 func advertised(config APIServerConfig) netip.Addr {

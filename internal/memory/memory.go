@@ -1,10 +1,10 @@
-// Package memory gives memory back that a burst of work has left behind.
+// Package memory decides when garbage is collected, and gives memory back that a burst of work has left behind.
 //
 // The garbage collector lets garbage grow until it equals what lives, and looks at it only when more is allocated. So a server that has
 // loaded its caches, taken a thousand TLS handshakes or written a few large lists keeps their garbage for as long as it then has little to
 // do: easily more than what it serves from. A [Trimmer] notices that a burst is over and has it collected.
 //
-// What it does not do: bound memory. While there is work, GOGC and GOMEMLIMIT decide.
+// While there is work, [Pace] decides how much garbage may lie. What neither does: bound memory.
 package memory
 
 import (
