@@ -207,7 +207,7 @@ func TestBodies(t *testing.T) {
 		{"POST", path, strings.Repeat(" ", 3<<20) + named("c9"), "application/json", 413, "Request entity too large: limit is 3145728"},
 		{"PUT", path + "/c1", named("c1"), "application/json", 200, ""},
 		{"PATCH", path + "/c1", `{"data":{"k":"w"}}`, "application/merge-patch+json", 200, ""},
-		{"PATCH", path + "/c1", `{}`, "application/json", 415, "the body of the request was in an unknown format - accepted media types include: application/json-patch+json, application/merge-patch+json, application/strategic-merge-patch+json"},
+		{"PATCH", path + "/c1", `{}`, "application/json", 415, "the body of the request was in an unknown format - accepted media types include: application/json-patch+json, application/merge-patch+json, application/strategic-merge-patch+json, application/apply-patch+yaml"},
 		{"DELETE", path + "/c1", "", "", 200, ""},
 		{"DELETE", path + "/c1", "", "", 404, `configmaps "c1" not found`},
 		{"DELETE", path, "", "", 200, ""},

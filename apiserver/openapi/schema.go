@@ -48,6 +48,13 @@ func (s *schemas) kind(obj any, gvk schema.GroupVersionKind) string {
 	return name
 }
 
+// Models are the schemas of an object of kind gvk and of everything in it, by the names with which they refer to each other.
+func Models(obj any, gvk schema.GroupVersionKind) map[string]*spec.Schema {
+	s := newSchemas(true)
+	s.kind(obj, gvk)
+	return s.models
+}
+
 func gvkMap(gvk schema.GroupVersionKind) map[string]any {
 	return map[string]any{"group": gvk.Group, "version": gvk.Version, "kind": gvk.Kind}
 }

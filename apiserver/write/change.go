@@ -21,6 +21,7 @@ type changeOptions struct {
 
 	atLeast     int64 // a revision that the client has seen
 	allowCreate bool
+	tracked     bool // next has seen to the managed fields
 }
 
 // change brings the object of the request to the state that the client wants.
@@ -60,6 +61,9 @@ func (o *op) tryCreate(ctx context.Context, c changeOptions) (attempt, error) {
 	if err := o.may(ctx, "create", ""); err != nil {
 		return attempt{}, err
 	}
+	if !c.tracked {
+		o.track(obj, nil)
+	}
 	a, err := o.prepareNew(ctx, obj)
 	a.created = true
 	return a, err
@@ -77,6 +81,9 @@ func (o *op) tryChange(ctx context.Context, c changeOptions, cur *object.Version
 	}
 	if err := o.matchResourceVersion(obj, old); err != nil {
 		return attempt{}, err
+	}
+	if !c.tracked {
+		o.track(obj, old)
 	}
 	o.prepareChanged(obj, old)
 	a := attempt{do: put, obj: obj}
@@ -96,6 +103,7 @@ func (o *op) tryChange(ctx context.Context, c changeOptions, cur *object.Version
 func (o *op) prepareChanged(obj, old kinds.Object) {
 	obj.SetGeneration(old.GetGeneration())
 	obj.SetSelfLink("")
+	tracked := obj.GetManagedFields()
 	switch {
 	case o.part():
 		if o.sub.Prepare != nil {
@@ -105,6 +113,7 @@ func (o *op) prepareChanged(obj, old kinds.Object) {
 		o.k.PrepareUpdate(obj, old)
 	}
 	keepMetadata(obj, old)
+	obj.SetManagedFields(tracked)
 }
 
 // finishChange validates and encodes the changed object and decides what has to be written.
@@ -130,7 +139,7 @@ func (o *op) finishChange(a *attempt, c changeOptions, old kinds.Object, cur *ob
 	switch {
 	case o.finalized(a.obj, old):
 		a.do = remove
-	case cur.EqualStored(a.stored):
+	case cur.EqualStored(a.stored), o.onlyTimesChanged(a.stored, a.obj, old, cur):
 		a.do = keep
 	}
 	if o.k.TTL != nil {

@@ -65,6 +65,7 @@ func (o *op) create(ctx context.Context, obj kinds.Object) (*object.Version, err
 	if generated {
 		obj.SetName(generateName(obj.GetGenerateName()))
 	}
+	o.track(obj, nil)
 	a, err := o.prepareNew(ctx, obj)
 	if err != nil {
 		return nil, err
@@ -123,6 +124,13 @@ func (o *op) prepareNew(ctx context.Context, obj kinds.Object) (attempt, error) 
 	o.dropRepeatedOwners(obj)
 	if o.k.PrepareCreate != nil {
 		o.k.PrepareCreate(obj)
+	}
+	if o.k.PrepareCreateFor != nil {
+		var user kinds.User
+		if u := o.r.User; u != nil {
+			user = kinds.User{Name: u.Name, UID: u.UID, Groups: u.Groups, Extra: u.Extra}
+		}
+		o.k.PrepareCreateFor(obj, user)
 	}
 	a := attempt{do: put, obj: obj}
 	var err error

@@ -64,6 +64,58 @@ func sameFields(a, b []byte, status int32) bool {
 	}
 }
 
+// sameWithoutManaged compares two messages of objects without their managed fields.
+func sameWithoutManaged(a, b []byte) bool {
+	for len(a) > 0 && len(b) > 0 {
+		na, _, la := protowire.ConsumeField(a)
+		nb, _, lb := protowire.ConsumeField(b)
+		if la < 0 || lb < 0 || na != nb {
+			return false
+		}
+		if na == 1 {
+			_, _, ta := protowire.ConsumeTag(a)
+			_, _, tb := protowire.ConsumeTag(b)
+			ma, _ := protowire.ConsumeBytes(a[ta:])
+			mb, _ := protowire.ConsumeBytes(b[tb:])
+			if !sameMetadata(ma, mb) {
+				return false
+			}
+		} else if !bytes.Equal(a[:la], b[:lb]) {
+			return false
+		}
+		a, b = a[la:], b[lb:]
+	}
+	return len(a) == len(b)
+}
+
+// sameMetadata compares metadata without managed fields (17) and resource version (6).
+func sameMetadata(a, b []byte) bool {
+	next := func(m []byte) (field, rest []byte) {
+		for len(m) > 0 {
+			num, _, n := protowire.ConsumeField(m)
+			if n < 0 {
+				return nil, nil
+			}
+			if num != 6 && num != 17 {
+				return m[:n], m[n:]
+			}
+			m = m[n:]
+		}
+		return nil, nil
+	}
+	for {
+		var fa, fb []byte
+		fa, a = next(a)
+		fb, b = next(b)
+		if !bytes.Equal(fa, fb) {
+			return false
+		}
+		if fa == nil {
+			return true
+		}
+	}
+}
+
 // nextField returns the first field of a message that is neither metadata nor status, nil at the end (and where the
 // message is damaged, which our own encoding never is).
 func nextField(message []byte, status int32) (field, rest []byte) {

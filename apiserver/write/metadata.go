@@ -61,7 +61,6 @@ func (o *op) newMetadata(obj kinds.Object) {
 	obj.SetDeletionGracePeriodSeconds(nil)
 	obj.SetSelfLink("")
 	obj.SetResourceVersion("")
-	obj.SetManagedFields(nil)
 	obj.SetGeneration(0)
 	if o.k.HasGeneration {
 		obj.SetGeneration(1)
@@ -83,7 +82,6 @@ func keepMetadata(obj, old kinds.Object) {
 	if obj.GetDeletionGracePeriodSeconds() == nil {
 		obj.SetDeletionGracePeriodSeconds(old.GetDeletionGracePeriodSeconds())
 	}
-	obj.SetManagedFields(old.GetManagedFields())
 }
 
 // timestamp is now as objects have it: UTC, whole seconds.

@@ -16,15 +16,15 @@ import (
 
 // options are what the query of a create, update or patch says.
 type options struct {
-	dryRun       bool
-	fieldManager string // "" when not given
-	validation   decode.Validation
+	dryRun, force bool
+	fieldManager  string // "" when not given
+	validation    decode.Validation
 }
 
 // writeOptions reads and checks CreateOptions, UpdateOptions or PatchOptions (kind says which; patchType belongs to the
 // last). The error is a 400 for what cannot be parsed and a 422 for what is not allowed.
 func writeOptions(rawQuery, kind string, patchType types.PatchType) (options, error) {
-	if rawQuery == "" {
+	if rawQuery == "" && patchType != types.ApplyYAMLPatchType {
 		return options{}, nil
 	}
 	var in metav1.PatchOptions
@@ -59,6 +59,7 @@ func writeOptions(rawQuery, kind string, patchType types.PatchType) (options, er
 	}
 	return options{
 		dryRun:       len(in.DryRun) > 0,
+		force:        in.Force != nil && *in.Force,
 		fieldManager: in.FieldManager,
 		validation:   decode.ParseValidation(in.FieldValidation),
 	}, nil

@@ -21,6 +21,9 @@ func (w *Writer) Patch(ctx context.Context, r *Request) (*Result, error) {
 	if o.opts, err = writeOptions(r.RawQuery, "PatchOptions", types.PatchType(decode.MediaType(r.ContentType))); err != nil {
 		return nil, err
 	}
+	if types.PatchType(decode.MediaType(r.ContentType)) == types.ApplyYAMLPatchType {
+		return o.apply(ctx)
+	}
 	p, err := patch.Parse(r.ContentType, r.Body, o.opts.validation)
 	if err != nil {
 		return nil, err

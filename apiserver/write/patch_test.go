@@ -67,7 +67,7 @@ func TestPatch_Refused(t *testing.T) {
 		{"no json", mergePatch, "", `{`, 400, metav1.StatusReasonBadRequest, "invalid JSON patch"},
 		{"empty", strategicPatch, "", ``, 400, metav1.StatusReasonBadRequest, "invalid JSON patch"},
 		{"media type", "application/json", "", `{}`, 415, metav1.StatusReasonUnsupportedMediaType,
-			"the body of the request was in an unknown format - accepted media types include: application/json-patch+json, application/merge-patch+json, application/strategic-merge-patch+json"},
+			"the body of the request was in an unknown format - accepted media types include: application/json-patch+json, application/merge-patch+json, application/strategic-merge-patch+json, application/apply-patch+yaml"},
 		{"no media type", "", "", `{}`, 415, metav1.StatusReasonUnsupportedMediaType, ""},
 		{"merge patch no object", mergePatch, "", `[]`, 400, metav1.StatusReasonBadRequest,
 			"error decoding patch: json: cannot unmarshal array into Go value of type map[string]interface {}"},

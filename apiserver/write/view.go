@@ -26,12 +26,13 @@ func (o *op) updateView(ctx context.Context) (*Result, error) {
 	}
 	uid, resourceVersion := precondition(view)
 	return o.answerView(o.change(ctx, changeOptions{
+		tracked: true,
 		atLeast: seenRevision(resourceVersion),
 		next: func(old kinds.Object, _ *object.Version) (kinds.Object, error) {
 			if uid != "" && uid != old.GetUID() {
 				return nil, uidConflict(o.gr(), o.r.Name, view.(metav1.Object), old)
 			}
-			return o.applyView(view, old)
+			return o.changeView(old, func(runtime.Object) (runtime.Object, error) { return view.DeepCopyObject(), nil }, false)
 		},
 	}))
 }
@@ -39,26 +40,61 @@ func (o *op) updateView(ctx context.Context) (*Result, error) {
 // patchView patches what a view shows of an object, and answers with the view.
 func (o *op) patchView(ctx context.Context, p *patch.Patch) (*Result, error) {
 	return o.answerView(o.change(ctx, changeOptions{
+		tracked: true,
 		next: func(old kinds.Object, _ *object.Version) (kinds.Object, error) {
-			current, err := o.viewOf(old)
-			if err != nil {
-				return nil, err
-			}
-			view := o.sub.NewView()
-			warnings, err := p.Apply(patch.Source{
-				Object: current,
-				JSON:   func() ([]byte, error) { return json.Marshal(current) },
-			}, o.sub.GVK, view)
-			if err != nil {
-				return nil, err
-			}
-			o.warn.add(warnings...)
-			if err := o.matchView(view); err != nil {
-				return nil, err
-			}
-			return o.applyView(view, old)
+			return o.changeView(old, func(current runtime.Object) (runtime.Object, error) {
+				view := o.sub.NewView()
+				warnings, err := p.Apply(patch.Source{
+					Object: current,
+					JSON:   func() ([]byte, error) { return json.Marshal(current) },
+				}, o.sub.GVK, view)
+				if err != nil {
+					return nil, err
+				}
+				o.warn.add(warnings...)
+				return view, o.matchView(view)
+			}, false)
 		},
 	}))
+}
+
+// changeView lets change turn the view of old into the one that the client wants, and takes that into a copy of old. The
+// views carry the managed fields that concern them; an applied one comes back with those.
+func (o *op) changeView(old kinds.Object, change func(current runtime.Object) (runtime.Object, error), applied bool) (kinds.Object, error) {
+	current, err := o.viewOf(old)
+	if err != nil {
+		return nil, err
+	}
+	before, ok := current.(kinds.Object)
+	if !ok {
+		view, err := change(current)
+		if err != nil {
+			return nil, err
+		}
+		return o.applyView(view, old)
+	}
+	var obj kinds.Object
+	var fields []metav1.ManagedFieldsEntry
+	err = o.trackView(old, func(entries []metav1.ManagedFieldsEntry) ([]metav1.ManagedFieldsEntry, error) {
+		before.SetManagedFields(entries)
+		view, err := change(current)
+		if err != nil {
+			return nil, err
+		}
+		if after, ok := view.(kinds.Object); ok {
+			if !applied {
+				o.track(after, before)
+			}
+			fields = after.GetManagedFields()
+		}
+		obj, err = o.applyView(view, old)
+		return fields, err
+	}, &fields)
+	if err != nil {
+		return nil, err
+	}
+	obj.SetManagedFields(fields)
+	return obj, nil
 }
 
 // applyView takes a changed view into a copy of old. The view's resource version becomes the copy's.

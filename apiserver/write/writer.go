@@ -117,6 +117,7 @@ type Writer struct {
 	now       func() time.Time
 
 	namespaces *namespaces
+	trackers   trackers
 	statusAt   map[*kinds.Kind]int32 // protobuf field numbers of status, 0 when there is none
 }
 
@@ -149,6 +150,7 @@ func New(c Config) *Writer {
 		w.statusAt[k] = statusField(k)
 	}
 	w.namespaces = newNamespaces(w)
+	w.trackers = newTrackers(w.table)
 	return w
 }
 

@@ -16,7 +16,7 @@ import (
 )
 
 // Types are the accepted media types, in the order in which errors list them.
-var Types = []string{string(types.JSONPatchType), string(types.MergePatchType), string(types.StrategicMergePatchType)}
+var Types = []string{string(types.JSONPatchType), string(types.MergePatchType), string(types.StrategicMergePatchType), string(types.ApplyYAMLPatchType)}
 
 // Limits of a JSON patch, which can otherwise grow a document without end.
 const (
