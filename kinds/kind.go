@@ -56,6 +56,9 @@ type Kind struct {
 	Default func(obj Object)
 	// PrepareCreate clears and sets what a create through the main resource may not choose (status, phase ...).
 	PrepareCreate func(obj Object)
+	// PrepareCreateFor writes into a new object who creates it (certificate signing requests). It is called after
+	// PrepareCreate.
+	PrepareCreateFor func(obj Object, user User)
 	// PrepareUpdate puts back from old what an update through the main resource may not change (status).
 	PrepareUpdate func(obj, old Object)
 	// HasGeneration says that metadata.generation counts changes of everything but metadata and status.
@@ -98,6 +101,14 @@ type Kind struct {
 	// pod asks to bind it). It takes what asks for it back out of obj and returns the subresource and the body that
 	// might have been posted there instead; "" when the patch asks for none.
 	PatchAction func(obj, old Object) (subresource string, body runtime.Object)
+}
+
+// User is who sends a request: the server's verified identity, as far as objects may speak of it.
+type User struct {
+	Name   string
+	UID    string
+	Groups []string
+	Extra  map[string][]string
 }
 
 // AllVerbs are the verbs of an ordinary resource, in discovery's order.
