@@ -9,6 +9,7 @@ import (
 	"vigil/kinds/authorization"
 	"vigil/kinds/autoscaling"
 	"vigil/kinds/batch"
+	"vigil/kinds/certificates"
 	"vigil/kinds/coordination"
 	"vigil/kinds/core"
 	"vigil/kinds/discovery"
@@ -67,6 +68,10 @@ func Table() *kinds.Table {
 
 		batch.CronJob(),
 		batch.Job(),
+
+		certificates.CertificateSigningRequest(),
+		certificates.ClusterTrustBundle(),
+		certificates.PodCertificateRequest(),
 
 		coordination.Lease(),
 

@@ -114,6 +114,12 @@ func TestRows(t *testing.T) {
 		"flowschemas.flowcontrol.apiserver.k8s.io":                       {Path: "flowschemas", Unconditional: true, Subresources: map[string][]string{"status": readWrite}},
 		"prioritylevelconfigurations.flowcontrol.apiserver.k8s.io":       {Path: "prioritylevelconfigurations", Unconditional: true, Subresources: map[string][]string{"status": readWrite}},
 
+		"certificatesigningrequests.certificates.k8s.io": {
+			Short: []string{"csr"}, Path: "certificatesigningrequests", Unconditional: true,
+			Subresources: map[string][]string{"approval": readWrite, "status": readWrite},
+		},
+		"clustertrustbundles.certificates.k8s.io":       {Path: "clustertrustbundles"},
+		"podcertificaterequests.certificates.k8s.io":    {Path: "podcertificaterequests", Namespaced: true, Subresources: map[string][]string{"status": readWrite}},
 		"leases.coordination.k8s.io":                    {Path: "leases", Namespaced: true, CreateOnUpdate: true},
 		"endpointslices.discovery.k8s.io":               {Path: "endpointslices", Namespaced: true, Unconditional: true},
 		"ingresses.networking.k8s.io":                   {Short: []string{"ing"}, Path: "ingress", Namespaced: true, Unconditional: true, Subresources: map[string][]string{"status": readWrite}},
@@ -240,6 +246,9 @@ func exercise(t *testing.T, k *kinds.Kind, obj, old kinds.Object) {
 	before := clone(old)
 	if k.PrepareCreate != nil {
 		k.PrepareCreate(clone(obj))
+	}
+	if k.PrepareCreateFor != nil {
+		k.PrepareCreateFor(clone(obj), kinds.User{})
 	}
 	if k.PrepareUpdate != nil {
 		k.PrepareUpdate(obj, old)
