@@ -56,6 +56,7 @@ const (
 	feedBatchEvents = 1000                   // a batch takes no more responses once it has so many events
 	feedRetryMin    = 20 * time.Millisecond  // first wait before a new connection
 	feedRetryMax    = time.Second            // longest
+	feedTellEvery   = 30 * time.Second       // between two log lines while no connection carries anything
 	progressRetry   = 100 * time.Millisecond // etcd ignores requests while a watch catches up
 	progressRetries = 50
 )
@@ -65,6 +66,7 @@ type callbackError struct{ error }
 
 func (f *feed) run(ctx context.Context) error {
 	retry := feedRetryMin
+	var told time.Time // when it was last logged that the feed is broken and stays so
 	for {
 		started, err := f.follow(ctx)
 		var callback callbackError
@@ -77,10 +79,13 @@ func (f *feed) run(ctx context.Context) error {
 			return fmt.Errorf("feed of %s after revision %d: %w", f.store.prefix, f.rev, ErrCompacted)
 		}
 		if started {
-			retry = feedRetryMin
+			retry, told = feedRetryMin, time.Time{}
 		}
 		f.store.metrics.feedBroken()
-		f.store.log.Warn("feed broken, resuming", "prefix", f.store.prefix, "revision", f.rev, "retry", retry, "err", err)
+		if now := time.Now(); now.Sub(told) >= feedTellEvery {
+			told = now
+			f.store.log.Warn("feed broken, resuming", "prefix", f.store.prefix, "revision", f.rev, "retry", retry, "err", err)
+		}
 		select {
 		case <-time.After(retry):
 		case <-ctx.Done():

@@ -113,20 +113,28 @@ func (s *Server) Run(ctx context.Context) error {
 	return g.Wait()
 }
 
+// tellEvery is how often an operator is told that the store still cannot be reached.
+const tellEvery = 30 * time.Second
+
 // follow loads and feeds.
 func (s *Server) follow(ctx context.Context) error {
+	var told time.Time // when an error was last logged
 	for pause := newBackoff(); ; {
 		if err := s.loadAll(ctx); err != nil {
 			if ctx.Err() != nil {
 				return context.Cause(ctx)
 			}
-			s.logger.Error("cannot load the watch caches, will try again", "err", err)
+			if now := s.tuning.now(); now.Sub(told) >= tellEvery {
+				told = now
+				s.logger.Error("cannot load the watch caches, will go on trying", "err", err)
+			}
 			if err := pause.wait(ctx); err != nil {
 				return err
 			}
 			continue
 		}
 		pause.reset()
+		told = time.Time{}
 		if err := s.feed(ctx); err != nil {
 			return err
 		}
