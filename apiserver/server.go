@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -115,6 +116,11 @@ func New(config Config) (*Server, error) {
 	}
 	if err := s.makeTokens(); err != nil {
 		return nil, fmt.Errorf("api server: %w", err)
+	}
+	for resource := range config.WatchCacheSizes {
+		if !slices.ContainsFunc(config.Kinds.All(), func(k *kinds.Kind) bool { return k.GroupResource().String() == resource }) {
+			s.log.Warn("a watch cache size is given for a resource that is not served", "resource", resource)
+		}
 	}
 	s.reader = read.New(read.Config{
 		MinRequestTimeout: config.MinRequestTimeout,
