@@ -58,6 +58,9 @@ type Config struct {
 	MaxRequestsInflight, MaxMutatingRequestsInflight int
 	// Lists bounds what lists under way hold between snapshot and socket, for all clients and for each user. More wait.
 	Lists budget.Config
+	// GoawayChance is the probability with which a request over HTTP/2 has its connection drained, so that clients spread over several
+	// servers again. Default 0.
+	GoawayChance float64
 	// RequestTimeout bounds requests that are not watches. Default 60 s.
 	RequestTimeout time.Duration
 	// MinRequestTimeout bounds watches, see read.Config. Default 30 minutes.

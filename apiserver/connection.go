@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -18,6 +19,7 @@ type connection struct {
 	identity *authn.Identity
 	err      error // why there is no identity
 	requests prometheus.Counter
+	user     atomic.Pointer[authn.User] // nil before the first request; for metrics
 }
 
 type connectionKey struct{}
@@ -36,10 +38,11 @@ func (s *Server) caller(ctx context.Context, state *tls.ConnectionState) (*conne
 	}
 	c.once.Do(func() {
 		c.identity, c.err = s.authn.Authenticate(state)
-		kind := "anonymous"
+		kind, user := "anonymous", authn.Anonymous()
 		if c.err == nil {
-			kind = c.identity.User.Kind()
+			kind, user = c.identity.User.Kind(), c.identity.User
 		}
+		c.user.Store(user)
 		c.requests = s.metrics.Identity(kind)
 	})
 	if c.err != nil {

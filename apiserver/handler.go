@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net/http"
 	"runtime/debug"
 	"strings"
@@ -56,6 +57,9 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		c.auditID[0] = uuid.NewString()
 	}
 	h["Audit-Id"] = c.auditID[:]
+	if s.config.GoawayChance > 0 && r.ProtoMajor == 2 && rand.Float64() < s.config.GoawayChance {
+		h.Set("Connection", "close") // a GOAWAY in HTTP/2: what runs goes on
+	}
 
 	conn, err := s.caller(r.Context(), r.TLS)
 	conn.requests.Inc()

@@ -51,6 +51,7 @@ type Server struct {
 	reads, writes  inflight
 	compressor     *object.Compressor // of lists
 	h2             *h2.Server
+	identities     *identities
 	lists          *budget.Budget // of what lists under way hold
 	requestTimeout time.Duration
 
@@ -81,6 +82,7 @@ func New(config Config) (*Server, error) {
 		serving:        make(chan struct{}),
 		compressor:     object.NewCompressor(0),
 		lists:          budget.New(config.Lists),
+		identities:     newIdentities(),
 	}
 	tlsConfig, roots, err := loadTLS(&config)
 	if err != nil {
@@ -89,6 +91,7 @@ func New(config Config) (*Server, error) {
 	s.tls, s.authn = tlsConfig, authn.NewX509(roots)
 	s.other = s.metrics.Resource("", "", "", "")
 	metrics.RegisterCompressed(config.Registerer, s.compressor.SizeBytes)
+	config.Registerer.MustRegister(s.identities)
 	metrics.RegisterBudget(config.Registerer, s.lists.Stats)
 	s.reads = inflight{limit: int64(config.MaxRequestsInflight), gauge: s.metrics.ReadInflight}
 	s.writes = inflight{limit: int64(config.MaxMutatingRequestsInflight), gauge: s.metrics.MutatingInflight}
@@ -252,8 +255,13 @@ func (s *Server) httpServers() (*http.Server, *h2.Server) {
 		Protocols:         protocols,
 		ReadHeaderTimeout: 32 * time.Second,
 		IdleTimeout:       90 * time.Second,
-		ConnContext:       func(ctx context.Context, _ net.Conn) context.Context { return s.ConnContext(ctx) },
-		ErrorLog:          log.New(debugLog{s.log}, "", 0),
+		ConnState:         s.identities.state,
+		ConnContext: func(ctx context.Context, conn net.Conn) context.Context {
+			ctx = s.ConnContext(ctx)
+			s.identities.add(conn, ctx.Value(connectionKey{}).(*connection))
+			return ctx
+		},
+		ErrorLog: log.New(debugLog{s.log}, "", 0),
 	}
 	s.h2.Configure(srv)
 	return srv, s.h2

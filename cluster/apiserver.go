@@ -61,6 +61,7 @@ type APIServerConfig struct {
 	MaxRequestsInflight         int            // --max-requests-inflight
 	MaxMutatingRequestsInflight int            // --max-mutating-requests-inflight
 	GoawayChance                float64        // --goaway-chance
+	GoawayChance                float64        // --goaway-chance
 	RequestTimeout              time.Duration  // --request-timeout
 	MinRequestTimeout           time.Duration  // --min-request-timeout
 	ShutdownDelay               time.Duration  // --shutdown-delay-duration
@@ -141,6 +142,7 @@ func RunAPIServer(ctx context.Context, config APIServerConfig) error {
 		Tokens:                      tokenConfig(config, listener.Addr()),
 		WatchCacheSizes:             config.WatchCacheSizes,
 		Lists:                       config.Lists,
+		GoawayChance:                config.GoawayChance,
 		GoawayChance:                config.GoawayChance,
 		MaxRequestsInflight:         config.MaxRequestsInflight,
 		MaxMutatingRequestsInflight: config.MaxMutatingRequestsInflight,

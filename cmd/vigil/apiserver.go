@@ -79,6 +79,7 @@ func (f *apiServerFlags) add(flags *pflag.FlagSet, bind string) {
 	flags.IntVar(&c.MaxMutatingRequestsInflight, "max-mutating-requests-inflight", 200, "writes under way beyond which requests get 429; 0 is no limit")
 	flags.StringVar(&f.listBytes, "max-list-bytes-inflight", "256Mi", "memory that lists under way may hold between cache and sockets; more wait")
 	flags.StringVar(&f.listBytesPerUser, "max-list-bytes-inflight-per-user", "", "the same for the lists of one user (default: a quarter of it)")
+	flags.Float64Var(&c.GoawayChance, "goaway-chance", 0, "probability, at most 0.02, that a request over HTTP/2 has its connection drained, so that clients spread over several servers")
 	flags.DurationVar(&c.RequestTimeout, "request-timeout", time.Minute, "bound of requests that are not watches")
 	flags.IntVar(&f.minTimeout, "min-request-timeout", 1800, "least duration of a watch that names none, in seconds; the most is twice that")
 	flags.BoolVar(&c.WatchCompression, "watch-compression", false, "compress watches for clients that accept gzip or deflate; each event is compressed once, for all of them")
@@ -120,6 +121,9 @@ func (f *apiServerFlags) config() (cluster.APIServerConfig, error) {
 			return c, fmt.Errorf("--%s: %q is not a number of bytes such as 256Mi", limit.flag, limit.text)
 		}
 		*limit.bytes = q.Value()
+	}
+	if c.GoawayChance < 0 || c.GoawayChance > 0.02 {
+		return c, fmt.Errorf("--goaway-chance can not be less than 0 or greater than 0.02")
 	}
 	c.EtcdPrefix = "/" + strings.Trim(c.EtcdPrefix, "/") + "/"
 	c.WatchCacheSizes = map[string]int{}
