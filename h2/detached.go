@@ -158,18 +158,24 @@ func (c *conn) appendGathered(st *stream, g *gather, n int) {
 		c.frameHeader(m, http2.FrameData, 0, st.id)
 		c.window -= int32(m)
 		st.window -= int32(m)
-		for m > 0 {
-			b := g.bufs[0][g.off:]
-			if len(b) > m {
-				b = b[:m]
-				g.off += m
-			} else {
-				g.bufs, g.off = g.bufs[1:], 0
-			}
-			c.buf = append(c.buf, b...)
-			m -= len(b)
-		}
+		c.buf = g.take(c.buf, m)
 	}
+}
+
+// take appends the next n bytes to dst.
+func (g *gather) take(dst []byte, n int) []byte {
+	for n > 0 {
+		b := g.bufs[0][g.off:]
+		if len(b) > n {
+			b = b[:n]
+			g.off += n
+		} else {
+			g.bufs, g.off = g.bufs[1:], 0
+		}
+		dst = append(dst, b...)
+		n -= len(b)
+	}
+	return dst
 }
 
 // OnWritable has call called once when something can be written, or the stream has ended; at once, by this goroutine, if that is

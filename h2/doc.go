@@ -22,6 +22,8 @@
 // What is not promised: a TryWrite that took n bytes has handed them to the connection, not to the client. When the
 // connection breaks they are lost, as with every socket.
 //
+// [DetachChunked] does the same for a response over HTTP/1.1, which then has its connection for itself.
+//
 // # Goroutines
 //
 // One reads, for each connection: net/http's own, inside ServeConn. One runs for each handler until it returns. While the

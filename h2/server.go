@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"log"
 	"log/slog"
+	"maps"
 	"net"
 	"net/http"
 	"runtime"
@@ -70,6 +71,7 @@ type Server struct {
 
 	mu       sync.Mutex
 	conns    map[*conn]struct{}
+	chunked  map[*Chunked]struct{}
 	idle     chan struct{} // ends the sweep goroutine; nil when none runs
 	shutdown bool
 	changed  chan struct{} // closed and replaced when a connection or handler ends while somebody waits in Shutdown; nil else
@@ -134,7 +136,7 @@ func or[T comparable](v, otherwise T) T {
 }
 
 // Configure makes hs serve HTTP/2 with s: it sets TLSNextProto["h2"], offers "h2" to TLS clients, has TLS records written
-// full from the first, and passes on hs.Shutdown. hs's IdleTimeout, MaxHeaderBytes, Handler and ErrorLog count where s has none. hs should serve a listener made by NewListener. Call it before hs serves.
+// full from the first, puts connections into the contexts of their requests (see DetachChunked), and passes on hs.Shutdown. hs's IdleTimeout, MaxHeaderBytes, Handler and ErrorLog count where s has none. hs should serve a listener made by NewListener. Call it before hs serves.
 func (s *Server) Configure(hs *http.Server) {
 	s.Handler = or(s.Handler, hs.Handler)
 	s.ErrorLog = or(s.ErrorLog, hs.ErrorLog)
@@ -160,6 +162,7 @@ func (s *Server) Configure(hs *http.Server) {
 		}
 		_ = s.ServeConn(ctx, c, ConnOptions{Handler: h, ConnState: hs.ConnState}) // already logged and counted
 	}
+	s.remember(hs)
 	hs.RegisterOnShutdown(s.startShutdown)
 }
 
@@ -267,12 +270,12 @@ func (s *Server) startShutdown() {
 
 // Shutdown ends all connections gracefully: clients are told to open no more streams (GOAWAY), the streams they have may
 // end by themselves, and a connection without streams is closed. It returns when all connections and handlers have ended.
-// When ctx ends first, what is left is cut off and ctx's error returned. Whoever holds detached streams must close them.
+// When ctx ends first, what is left is cut off and ctx's error returned. Whoever holds detached responses must close them.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.startShutdown()
 	for {
 		s.mu.Lock()
-		if len(s.conns) == 0 && s.counters.handlers.Load() == 0 {
+		if len(s.conns) == 0 && len(s.chunked) == 0 && s.counters.handlers.Load() == 0 {
 			s.mu.Unlock()
 			return nil
 		}
@@ -294,9 +297,13 @@ func (s *Server) Shutdown(ctx context.Context) error {
 func (s *Server) Close() {
 	s.mu.Lock()
 	s.shutdown = true
+	chunked := slices.Collect(maps.Keys(s.chunked))
 	s.mu.Unlock()
 	for _, c := range s.snapshot() {
 		c.abort()
+	}
+	for _, c := range chunked {
+		c.end(errClientGone, true)
 	}
 }
 

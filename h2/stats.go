@@ -29,6 +29,7 @@ type Stats struct {
 	Connections int64 // open connections
 	Streams     int64 // open streams, detached ones too
 	Detached    int64 // detached streams
+	Chunked     int64 // detached responses of HTTP/1.1
 	Handlers    int64 // handlers that have not returned
 
 	Requests     uint64 // requests given to the handler
@@ -49,7 +50,11 @@ type Stats struct {
 // Stats returns the numbers of this moment.
 func (s *Server) Stats() Stats {
 	c := &s.counters
+	s.mu.Lock()
+	chunked := len(s.chunked)
+	s.mu.Unlock()
 	return Stats{
+		Chunked:      int64(chunked),
 		Connections:  c.connections.Load(),
 		Streams:      c.streams.Load(),
 		Detached:     c.detached.Load(),

@@ -10,7 +10,7 @@ import (
 type http2 struct {
 	stats func() h2.Stats
 
-	connections, streams, handlers            *prometheus.Desc
+	connections, streams, handlers, chunked   *prometheus.Desc
 	requests, refused, resets, goAways        *prometheus.Desc
 	closed, timeouts, shortWrites, socketFull *prometheus.Desc
 }
@@ -25,6 +25,7 @@ func RegisterHTTP2(reg prometheus.Registerer, stats func() h2.Stats) {
 		connections: desc("connections", "Open HTTP/2 connections."),
 		streams:     desc("streams", "Open HTTP/2 streams: those of a handler that runs, and detached ones, driven by the delivery workers.", "state"),
 		handlers:    desc("handlers", "Handlers of HTTP/2 requests that have not returned."),
+		chunked:     prometheus.NewDesc("apiserver_http1_watches", "Watches over HTTP/1.1 driven by the delivery workers.", nil, nil),
 		requests:    desc("requests_total", "HTTP/2 requests given to a handler."),
 		refused:     desc("streams_refused_total", "Streams refused because a connection had too many."),
 		resets:      desc("streams_reset_total", "Streams that clients reset within two seconds."),
@@ -49,6 +50,7 @@ func (m *http2) Collect(ch chan<- prometheus.Metric) {
 	gauge(m.connections, s.Connections)
 	gauge(m.streams, s.Detached, "detached")
 	gauge(m.streams, max(0, s.Streams-s.Detached), "handled")
+	gauge(m.chunked, s.Chunked)
 	gauge(m.handlers, s.Handlers)
 	counter(m.requests, s.Requests)
 	counter(m.refused, s.Refused)

@@ -13,7 +13,7 @@ import (
 	"vigil/h2"
 )
 
-// delivery drives the watches of HTTP/2 clients with a few workers instead of a goroutine for each:
+// delivery drives watches with a few workers instead of a goroutine for each:
 //
 //	the cache appends an event ─ Cursor.Notify ─┐
 //	the client opens its window ─ OnWritable ───┼─▶ lane of the connection ─▶ run queue ─▶ worker: driven.turn
@@ -54,6 +54,28 @@ func (d *delivery) run(ctx context.Context) error {
 	return g.Wait()
 }
 
+// detach gives the response away, with the header and the first frames on their way or in v.rest.
+func (v *driven) detach(w http.ResponseWriter, r *http.Request, f *frames) error {
+	if r.ProtoMajor == 1 {
+		out, err := h2.DetachChunked(w, r)
+		v.out, v.rest = out, f.rest(0)
+		return err
+	}
+	w.WriteHeader(http.StatusOK)
+	if f.size <= 2*firstBytes { // else Write might wait
+		for _, p := range f.parts {
+			if _, err := w.Write(p); err != nil {
+				return err
+			}
+		}
+	} else {
+		v.rest = f.rest(0)
+	}
+	out, _, err := h2.Detach(w)
+	v.out = out
+	return err
+}
+
 // firstBytes is about how much a handler sends together with its header: less than any client's window that is not meant to hurt,
 // because it waits for that.
 const firstBytes = 16 << 10
@@ -61,9 +83,8 @@ const firstBytes = 16 << 10
 var framesPool = sync.Pool{New: func() any { return new(frames) }}
 
 // serve begins a watch in its handler's goroutine, which can wait for the cache, and hands it over.
-func (d *delivery) serve(w http.ResponseWriter, v *driven, begin func(*watch, func()) error) {
+func (d *delivery) serve(w http.ResponseWriter, r *http.Request, v *driven, begin func(*watch, func()) error) {
 	w.Header()["Content-Type"] = []string{v.enc.contentType()}
-	w.WriteHeader(http.StatusOK)
 	f := framesPool.Get().(*frames)
 	defer func() {
 		f.reset()
@@ -74,17 +95,7 @@ func (d *delivery) serve(w http.ResponseWriter, v *driven, begin func(*watch, fu
 	} else {
 		v.collect(f, firstBytes)
 	}
-	if f.size <= 2*firstBytes { // else Write might wait
-		for _, p := range f.parts {
-			if _, err := w.Write(p); err != nil {
-				break // so will Detach
-			}
-		}
-	} else {
-		v.rest = f.rest(0)
-	}
-	var err error
-	if v.out, _, err = h2.Detach(w); err != nil {
+	if err := v.detach(w, r, f); err != nil {
 		v.release() // the client is gone
 		return
 	}

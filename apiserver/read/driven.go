@@ -10,11 +10,29 @@ import (
 	"vigil/watchcache"
 )
 
+// outlet is the open response of a handler that has returned: an h2.Stream or an h2.Chunked, which say what is promised.
+type outlet interface {
+	TryWrite(bufs ...[]byte) (n int, err error)
+	TryBuffer(bufs ...[]byte) (n int, err error)
+	Flush()
+	OnWritable(call func())
+	OnClose(call func())
+	Close()
+	Reset(code http2.ErrCode)
+	// Conn is the same for all outlets that Flush writes with one.
+	Conn() any
+}
+
+var (
+	_ outlet = (*h2.Stream)(nil)
+	_ outlet = (*h2.Chunked)(nil)
+)
+
 // driven is a watch without a goroutine: whenever something may have happened to it, its worker gives it a turn.
 type driven struct {
 	watch
 	shared sharedEncoder // enc
-	out    *h2.Stream
+	out    outlet
 	over   func()
 	notify func()               // wake
 	lane   atomic.Pointer[lane] // nil until it has been admitted

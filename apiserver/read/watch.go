@@ -13,7 +13,7 @@ import (
 	"vigil/watchcache"
 )
 
-// Watch answers a watch. An error means that it never began. Over HTTP/2 it may go on when Watch has returned: detached is
+// Watch answers a watch. An error means that it never began. It may go on when Watch has returned: detached is
 // true then, and over is called when it has ended. Else over is not called.
 func (r *Reader) Watch(w http.ResponseWriter, req *http.Request, res *Resource, info *request.Info, opts *request.ListOptions, over func()) (detached bool, err error) {
 	if err := opts.Complete(); err != nil {
@@ -51,7 +51,7 @@ func (r *Reader) Watch(w http.ResponseWriter, req *http.Request, res *Resource, 
 		common.enc = pack(enc, coding)
 	}
 	if shared, ok := common.enc.(sharedEncoder); ok && r.drives(w, req) {
-		r.delivery.serve(w, &driven{watch: common, shared: shared, over: over}, begin)
+		r.delivery.serve(w, req, &driven{watch: common, shared: shared, over: over}, begin)
 		return true, nil
 	}
 	s := &stream{watch: common}
@@ -78,7 +78,7 @@ func (r *Reader) Watch(w http.ResponseWriter, req *http.Request, res *Resource, 
 // drives says whether the workers of the delivery can drive the watch that req asks for: whether its connection writes without
 // blocking, and its events are the same for all.
 func (r *Reader) drives(w http.ResponseWriter, req *http.Request) bool {
-	return r.delivery.running() && h2.Detachable(w) && req.Method == http.MethodGet
+	return r.delivery.running() && req.Method == http.MethodGet && (h2.Detachable(w) || h2.Chunkable(req) && !isWebSocket(req))
 }
 
 // duration is how long a watch lasts: what the client says, or a random time, so that the watches of many clients that
