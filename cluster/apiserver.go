@@ -61,7 +61,6 @@ type APIServerConfig struct {
 	MaxRequestsInflight         int            // --max-requests-inflight
 	MaxMutatingRequestsInflight int            // --max-mutating-requests-inflight
 	GoawayChance                float64        // --goaway-chance
-	GoawayChance                float64        // --goaway-chance
 	RequestTimeout              time.Duration  // --request-timeout
 	MinRequestTimeout           time.Duration  // --min-request-timeout
 	ShutdownDelay               time.Duration  // --shutdown-delay-duration
@@ -77,6 +76,8 @@ type APIServerConfig struct {
 	// NoExtendTokenExpiration is --service-account-extend-token-expiration=false.
 	NoExtendTokenExpiration bool
 
+	EventTTL time.Duration // --event-ttl; 0: an hour
+
 	ServiceRanges []netip.Prefix // --service-cluster-ip-range; nil: 10.96.0.0/12
 	NodePorts     PortRange      // --service-node-port-range
 
@@ -85,6 +86,9 @@ type APIServerConfig struct {
 	// Ready is called once, when the server has all caches and its own objects.
 	Ready func()
 }
+
+// leaveTimeout bounds how long a server that stops tries to tell others so.
+const leaveTimeout = 2 * time.Second
 
 // defaultServiceRange is kubeadm's.
 var defaultServiceRange = netip.MustParsePrefix("10.96.0.0/12")
@@ -121,7 +125,7 @@ func RunAPIServer(ctx context.Context, config APIServerConfig) error {
 		return explainListen(address, err)
 	}
 	defer listener.Close()
-	table := all.Table()
+	table := all.TableWith(all.Options{EventTTL: config.EventTTL})
 	var own *bootstrap.Bootstrap // made below, like evictor: they write through the server
 	var evictor *eviction.Evictor
 	server, err := apiserver.New(apiserver.Config{
@@ -142,7 +146,6 @@ func RunAPIServer(ctx context.Context, config APIServerConfig) error {
 		Tokens:                      tokenConfig(config, listener.Addr()),
 		WatchCacheSizes:             config.WatchCacheSizes,
 		Lists:                       config.Lists,
-		GoawayChance:                config.GoawayChance,
 		GoawayChance:                config.GoawayChance,
 		MaxRequestsInflight:         config.MaxRequestsInflight,
 		MaxMutatingRequestsInflight: config.MaxMutatingRequestsInflight,
@@ -187,7 +190,13 @@ func RunAPIServer(ctx context.Context, config APIServerConfig) error {
 			config.Ready()
 		}
 		group.Go(func() error { return quiet(addresses.Run(ctx)) })
-		return quiet(own.Run(ctx))
+		err := quiet(own.Run(ctx))
+		leaving, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveTimeout)
+		defer cancel()
+		if err := own.Leave(leaving); err != nil && config.Logger != nil {
+			config.Logger.Warn("this server is still in the endpoints of the Service kubernetes", "error", err)
+		}
+		return err
 	})
 	return group.Wait()
 }
@@ -220,6 +229,9 @@ func serviceHook(addresses *serviceip.Allocator) write.Hook {
 		Deleted: func(ctx context.Context, obj kinds.Object) { addresses.Released(ctx, obj.(*corev1.Service)) },
 	}
 }
+
+// firstAddress is the first usable address of a network: the Service kubernetes has it.
+func firstAddress(network netip.Prefix) netip.Addr { return network.Masked().Addr().Next() }
 
 // advertised is the address under which pods reach the server, or the zero value when there is none but loopback.
 func advertised(config APIServerConfig) netip.Addr {

@@ -1,8 +1,13 @@
-// Package bootstrap makes and keeps the objects that every cluster has: the namespaces default, kube-system, kube-public
-// and kube-node-lease, and the Service kubernetes by which pods find the API server, with its Endpoints.
+// Package bootstrap makes and keeps the objects that every cluster has:
+//
+//	namespaces        default, kube-system, kube-public, kube-node-lease
+//	Service           default/kubernetes, by which pods find the API server, with its Endpoints and EndpointSlice
+//	ServiceCIDR       kubernetes: the configured networks of cluster IPs
+//	PriorityClasses   system-cluster-critical, system-node-critical
 //
 // It writes through the server's own Writer as system:apiserver, so what it makes is defaulted, validated and watched like
-// everything else. Follows upstream's controlplane/controller/{systemnamespaces,kubernetesservice}.
+// everything else. Follows upstream's controlplane/controller/{systemnamespaces,kubernetesservice,defaultservicecidr},
+// controlplane/reconcilers and registry/scheduling/rest.
 package bootstrap
 
 import (
@@ -11,7 +16,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net/netip"
-	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -36,12 +40,13 @@ type Config struct {
 	Writer *write.Writer
 	// Newest returns the newest version of an object by its storage key.
 	Newest func(k *kinds.Kind, key string) (*object.Version, bool)
+	Store  Store  // where servers say that they live
 	Prefix string // of storage keys, with a slash at the end
 
-	ServiceIP netip.Addr // of the Service kubernetes
-	Address   netip.Addr // under which pods reach this server; the zero value writes no Endpoints
-	Port      int32
-	Logger    *slog.Logger
+	ServiceRanges []netip.Prefix // of cluster IPs; the first address of the first one is the Service kubernetes'
+	Address       netip.Addr     // under which pods reach this server; the zero value writes no Endpoints
+	Port          int32
+	Logger        *slog.Logger
 }
 
 // Bootstrap keeps the objects of one server.
@@ -78,11 +83,17 @@ func (b *Bootstrap) Run(ctx context.Context) error {
 func (b *Bootstrap) Ensure(ctx context.Context) error {
 	for _, name := range []string{metav1.NamespaceDefault, metav1.NamespaceSystem, metav1.NamespacePublic, corev1.NamespaceNodeLease} {
 		namespace := &corev1.Namespace{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Namespace"}, ObjectMeta: metav1.ObjectMeta{Name: name}}
-		if err := b.create(ctx, "namespaces", "", name, namespace); err != nil {
+		if err := b.create(ctx, namespaces, "", name, namespace); err != nil {
 			return err
 		}
 	}
-	if err := b.create(ctx, "services", metav1.NamespaceDefault, "kubernetes", b.service()); err != nil {
+	if err := b.ensurePriorityClasses(ctx); err != nil {
+		return err
+	}
+	if err := b.ensureServiceCIDR(ctx); err != nil {
+		return err
+	}
+	if err := b.create(ctx, services, metav1.NamespaceDefault, serviceName, b.service()); err != nil {
 		return err
 	}
 	if !b.config.Address.IsValid() {
@@ -91,16 +102,19 @@ func (b *Bootstrap) Ensure(ctx context.Context) error {
 	return b.ensureEndpoints(ctx)
 }
 
+// serviceName is the name of the Service, its endpoints and the ServiceCIDR.
+const serviceName = "kubernetes"
+
 func (b *Bootstrap) service() *corev1.Service {
 	single := corev1.IPFamilyPolicySingleStack
 	return &corev1.Service{
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Service"},
 		ObjectMeta: metav1.ObjectMeta{
-			Name: "kubernetes", Namespace: metav1.NamespaceDefault,
+			Name: serviceName, Namespace: metav1.NamespaceDefault,
 			Labels: map[string]string{"component": "apiserver", "provider": "kubernetes"},
 		},
 		Spec: corev1.ServiceSpec{
-			ClusterIP:       b.config.ServiceIP.String(),
+			ClusterIP:       b.config.ServiceRanges[0].Masked().Addr().Next().String(),
 			IPFamilyPolicy:  &single,
 			SessionAffinity: corev1.ServiceAffinityNone,
 			Type:            corev1.ServiceTypeClusterIP,
@@ -109,51 +123,18 @@ func (b *Bootstrap) service() *corev1.Service {
 	}
 }
 
-// ensureEndpoints makes the Endpoints name this server. With several servers on one etcd the last to look wins; clients of the
-// Service reach one that lives, as each looks every ten seconds.
-func (b *Bootstrap) ensureEndpoints(ctx context.Context) error {
-	want := []corev1.EndpointSubset{{
-		Addresses: []corev1.EndpointAddress{{IP: b.config.Address.String()}},
-		Ports:     []corev1.EndpointPort{{Name: "https", Port: b.config.Port, Protocol: corev1.ProtocolTCP}},
-	}}
-	endpoints := &corev1.Endpoints{
-		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Endpoints"},
-		ObjectMeta: metav1.ObjectMeta{
-			Name: "kubernetes", Namespace: metav1.NamespaceDefault,
-			Labels: map[string]string{"endpointslice.kubernetes.io/skip-mirror": "true"},
-		},
-		Subsets: want,
-	}
-	have, err := b.newest("endpoints", metav1.NamespaceDefault, "kubernetes")
-	if err != nil {
-		return err
-	}
-	if have == nil {
-		return b.create(ctx, "endpoints", metav1.NamespaceDefault, "kubernetes", endpoints)
-	}
-	current, ok := have.(*corev1.Endpoints)
-	if ok && slices.EqualFunc(current.Subsets, want, sameSubset) {
-		return nil
-	}
-	request, err := b.request("endpoints", metav1.NamespaceDefault, "kubernetes", endpoints)
-	if err != nil {
-		return err
-	}
-	if _, err := b.config.Writer.Update(ctx, request); err != nil {
-		return fmt.Errorf("update endpoints kubernetes: %w", err)
-	}
-	return nil
-}
-
-func sameSubset(a, b corev1.EndpointSubset) bool {
-	return slices.EqualFunc(a.Addresses, b.Addresses, func(x, y corev1.EndpointAddress) bool { return x.IP == y.IP }) &&
-		slices.EqualFunc(a.Ports, b.Ports, func(x, y corev1.EndpointPort) bool {
-			return x.Name == y.Name && x.Port == y.Port && x.Protocol == y.Protocol
-		})
-}
+// The resources that are written here.
+var (
+	namespaces      = schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}
+	services        = schema.GroupVersionResource{Version: "v1", Resource: "services"}
+	endpoints       = schema.GroupVersionResource{Version: "v1", Resource: "endpoints"}
+	endpointSlices  = schema.GroupVersionResource{Group: "discovery.k8s.io", Version: "v1", Resource: "endpointslices"}
+	serviceCIDRs    = schema.GroupVersionResource{Group: "networking.k8s.io", Version: "v1", Resource: "servicecidrs"}
+	priorityClasses = schema.GroupVersionResource{Group: "scheduling.k8s.io", Version: "v1", Resource: "priorityclasses"}
+)
 
 // create makes an object unless it is there.
-func (b *Bootstrap) create(ctx context.Context, resource, namespace, name string, obj runtime.Object) error {
+func (b *Bootstrap) create(ctx context.Context, resource schema.GroupVersionResource, namespace, name string, obj runtime.Object) error {
 	if have, err := b.newest(resource, namespace, name); err != nil || have != nil {
 		return err
 	}
@@ -162,29 +143,38 @@ func (b *Bootstrap) create(ctx context.Context, resource, namespace, name string
 		return err
 	}
 	if _, err := b.config.Writer.Create(ctx, request); err != nil && !apierrors.IsAlreadyExists(err) {
-		return fmt.Errorf("create %s %s: %w", resource, name, err)
+		return fmt.Errorf("create %s %s: %w", resource.Resource, name, err)
 	}
 	return nil
 }
 
-func (b *Bootstrap) request(resource, namespace, name string, obj runtime.Object) (*write.Request, error) {
+// update replaces an object, or its status when subresource says so.
+func (b *Bootstrap) update(ctx context.Context, resource schema.GroupVersionResource, namespace, name, subresource string, obj runtime.Object) error {
+	request, err := b.request(resource, namespace, name, obj)
+	if err != nil {
+		return err
+	}
+	request.Subresource = subresource
+	if _, err := b.config.Writer.Update(ctx, request); err != nil {
+		return fmt.Errorf("update %s %s: %w", resource.Resource, name, err)
+	}
+	return nil
+}
+
+func (b *Bootstrap) request(resource schema.GroupVersionResource, namespace, name string, obj runtime.Object) (*write.Request, error) {
 	body, err := json.Marshal(obj)
 	if err != nil {
-		return nil, fmt.Errorf("encode %s: %w", resource, err)
+		return nil, fmt.Errorf("encode %s: %w", resource.Resource, err)
 	}
 	return &write.Request{
-		Kind: b.kind(resource), Namespace: namespace, Name: name,
+		Kind: b.config.Kinds.ByResource(resource), Namespace: namespace, Name: name,
 		ContentType: "application/json", Body: body, User: b.self, UserAgent: "vigil-apiserver",
 	}, nil
 }
 
-func (b *Bootstrap) kind(resource string) *kinds.Kind {
-	return b.config.Kinds.ByResource(schema.GroupVersionResource{Version: "v1", Resource: resource})
-}
-
 // newest returns an object from the watch cache, nil when it is not there.
-func (b *Bootstrap) newest(resource, namespace, name string) (runtime.Object, error) {
-	kind := b.kind(resource)
+func (b *Bootstrap) newest(resource schema.GroupVersionResource, namespace, name string) (runtime.Object, error) {
+	kind := b.config.Kinds.ByResource(resource)
 	key := b.config.Prefix + kind.Path + "/"
 	if namespace != "" {
 		key += namespace + "/"
@@ -195,7 +185,7 @@ func (b *Bootstrap) newest(resource, namespace, name string) (runtime.Object, er
 	}
 	obj, err := version.Decode()
 	if err != nil {
-		return nil, fmt.Errorf("decode %s %s: %w", resource, name, err)
+		return nil, fmt.Errorf("decode %s %s: %w", resource.Resource, name, err)
 	}
 	return obj, nil
 }

@@ -2,8 +2,12 @@
 package all
 
 import (
+	"time"
+
 	"vigil/kinds"
 	"vigil/kinds/admissionregistration"
+	"vigil/kinds/apiextensions"
+	"vigil/kinds/apiregistration"
 	"vigil/kinds/apps"
 	"vigil/kinds/authentication"
 	"vigil/kinds/authorization"
@@ -23,13 +27,21 @@ import (
 	"vigil/kinds/storage"
 )
 
+// Options are what of the table is configurable.
+type Options struct {
+	EventTTL time.Duration // how long events are kept; 0: an hour
+}
+
 // Table returns a new table of all kinds.
-func Table() *kinds.Table {
+func Table() *kinds.Table { return TableWith(Options{}) }
+
+// TableWith returns a new table of all kinds that is not all defaults.
+func TableWith(o Options) *kinds.Table {
 	return kinds.NewTable(
 		core.Binding(),
 		core.ConfigMap(),
 		core.Endpoints(),
-		core.Event(),
+		core.Event(o.EventTTL),
 		core.LimitRange(),
 		core.Namespace(),
 		core.Node(),
@@ -49,6 +61,10 @@ func Table() *kinds.Table {
 		admissionregistration.ValidatingAdmissionPolicy(),
 		admissionregistration.ValidatingAdmissionPolicyBinding(),
 		admissionregistration.ValidatingWebhookConfiguration(),
+
+		apiextensions.CustomResourceDefinition(),
+
+		apiregistration.APIService(),
 
 		apps.ControllerRevision(),
 		apps.DaemonSet(),

@@ -27,9 +27,12 @@ var selectable = map[string][]string{
 		"involvedObject.kind", "involvedObject.namespace", "involvedObject.name", "involvedObject.uid", "involvedObject.apiVersion",
 		"involvedObject.resourceVersion", "involvedObject.fieldPath", "reason", "reportingComponent", "source", "type",
 	},
-	"replicasets":            {"status.replicas"},
-	"replicationcontrollers": {"status.replicas"},
-	"jobs":                   {"status.successful"},
+	"replicasets":                {"status.replicas"},
+	"replicationcontrollers":     {"status.replicas"},
+	"jobs":                       {"status.successful"},
+	"certificatesigningrequests": {"spec.signerName"},
+	"clustertrustbundles":        {"spec.signerName"},
+	"podcertificaterequests":     {"spec.signerName", "spec.podName", "spec.nodeName"},
 }
 
 // places are the JSON paths of labels that are not paths themselves.

@@ -16,11 +16,14 @@ import (
 	"vigil/object"
 )
 
-// eventTTL is how long an event is kept: upstream's default of --event-ttl.
-const eventTTL = time.Hour
+// defaultEventTTL is upstream's default of --event-ttl.
+const defaultEventTTL = time.Hour
 
-// Event is the row of events in the shape of core/v1.
-func Event() *kinds.Kind {
+// Event is the row of events in the shape of core/v1. ttl is how long they are kept, 0 is an hour.
+func Event(ttl time.Duration) *kinds.Kind {
+	if ttl == 0 {
+		ttl = defaultEventTTL
+	}
 	return &kinds.Kind{
 		GVK:        corev1.SchemeGroupVersion.WithKind("Event"),
 		Resource:   "events",
@@ -40,7 +43,7 @@ func Event() *kinds.Kind {
 
 		AllowCreateOnUpdate: true,
 		UnconditionalUpdate: true,
-		TTL:                 func(kinds.Object) time.Duration { return eventTTL },
+		TTL:                 func(kinds.Object) time.Duration { return ttl },
 
 		Columns: eventColumns(),
 		Row:     func(obj kinds.Object, now time.Time) []any { return eventRow(obj.(*corev1.Event), now) },

@@ -57,7 +57,7 @@ func TestEvent_Validate(t *testing.T) {
 			},
 		},
 	} {
-		t.Run(name, func(t *testing.T) { wantErrors(t, Event().Validate(tc.event), tc.want...) })
+		t.Run(name, func(t *testing.T) { wantErrors(t, Event(0).Validate(tc.event), tc.want...) })
 	}
 }
 
@@ -94,12 +94,12 @@ func TestEvent_Row(t *testing.T) {
 		},
 		"no times": {want: []any{"<unknown>", "", "", "", "", "", "", "<unknown>", int64(1), ""}},
 	} {
-		t.Run(name, func(t *testing.T) { wantSame(t, "row", tc.want, Event().Row(&tc.event, now)) })
+		t.Run(name, func(t *testing.T) { wantSame(t, "row", tc.want, Event(0).Row(&tc.event, now)) })
 	}
 }
 
 func TestEvent_TTL(t *testing.T) {
-	if ttl := Event().TTL(&corev1.Event{}); ttl != time.Hour {
+	if ttl := Event(0).TTL(&corev1.Event{}); ttl != time.Hour {
 		t.Errorf("events are kept for %s", ttl)
 	}
 }

@@ -2,6 +2,7 @@ package core
 
 import (
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
@@ -73,6 +74,10 @@ func Pod() *kinds.Kind {
 			{
 				Name: "ephemeralcontainers", Verbs: []string{"get", "patch", "update"},
 				Prepare: preparePodEphemeralContainers, Validate: validatePodEphemeralContainersUpdate,
+			},
+			{
+				Name: "eviction", GVK: policyv1.SchemeGroupVersion.WithKind("Eviction"), Verbs: []string{"create"},
+				NewView: func() runtime.Object { return &policyv1.Eviction{} },
 			},
 			{
 				Name: "resize", Verbs: []string{"get", "patch", "update"},

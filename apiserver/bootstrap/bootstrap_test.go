@@ -1,0 +1,137 @@
+package bootstrap_test
+
+import (
+	"context"
+	"net/netip"
+	"slices"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"vigil/apiserver/apiservertest"
+	"vigil/apiserver/bootstrap"
+	"vigil/kinds"
+	"vigil/object"
+	"vigil/store"
+)
+
+func begin(t *testing.T, s *apiservertest.Server, address string) *bootstrap.Bootstrap {
+	t.Helper()
+	return bootstrap.New(bootstrap.Config{
+		Kinds:         s.Table,
+		Writer:        s.Writer(),
+		Newest:        func(k *kinds.Kind, key string) (*object.Version, bool) { return s.Cache(k).Get(key) },
+		Store:         s.Store,
+		Prefix:        s.Store.Prefix(),
+		ServiceRanges: []netip.Prefix{netip.MustParsePrefix("10.96.0.0/16")},
+		Address:       netip.MustParseAddr(address),
+		Port:          6443,
+	})
+}
+
+// servers are the addresses in Endpoints and EndpointSlice of the Service kubernetes.
+func servers(t *testing.T, c kubernetes.Interface) (endpoints, slice []string) {
+	t.Helper()
+	e, err := c.CoreV1().Endpoints("default").Get(t.Context(), "kubernetes", metav1.GetOptions{}) //nolint:staticcheck // what is tested
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, a := range e.Subsets[0].Addresses {
+		endpoints = append(endpoints, a.IP)
+	}
+	s, err := c.DiscoveryV1().EndpointSlices("default").Get(t.Context(), "kubernetes", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range s.Endpoints {
+		slice = append(slice, e.Addresses...)
+	}
+	return endpoints, slice
+}
+
+func do(t *testing.T, f func(context.Context) error) {
+	t.Helper()
+	if err := f(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestEnsure_Furniture: everything is there, and comes back when it is deleted.
+func TestEnsure_Furniture(t *testing.T) {
+	s := apiservertest.Start(t)
+	c, b := s.Clientset(), begin(t, s, "192.0.2.1")
+	ctx := t.Context()
+	check := func() {
+		t.Helper()
+		for _, name := range []string{"default", "kube-system", "kube-public", "kube-node-lease"} {
+			if _, err := c.CoreV1().Namespaces().Get(ctx, name, metav1.GetOptions{}); err != nil {
+				t.Error(err)
+			}
+		}
+		for name, value := range map[string]int32{"system-node-critical": 2000001000, "system-cluster-critical": 2000000000} {
+			if class, err := c.SchedulingV1().PriorityClasses().Get(ctx, name, metav1.GetOptions{}); err != nil || class.Value != value {
+				t.Errorf("%s: %v, %v", name, class, err)
+			}
+		}
+		cidr, err := c.NetworkingV1().ServiceCIDRs().Get(ctx, "kubernetes", metav1.GetOptions{})
+		if err != nil || !slices.Equal(cidr.Spec.CIDRs, []string{"10.96.0.0/16"}) || len(cidr.Status.Conditions) != 1 || cidr.Status.Conditions[0].Status != metav1.ConditionTrue {
+			t.Errorf("%v, %v", cidr, err)
+		}
+		svc, err := c.CoreV1().Services("default").Get(ctx, "kubernetes", metav1.GetOptions{})
+		if err != nil || svc.Spec.ClusterIP != "10.96.0.1" || svc.Spec.Ports[0].TargetPort.IntVal != 6443 {
+			t.Errorf("%v, %v", svc, err)
+		}
+	}
+	do(t, b.Ensure)
+	check()
+	if err := c.CoreV1().Services("default").Delete(ctx, "kubernetes", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.SchedulingV1().PriorityClasses().Delete(ctx, "system-node-critical", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if list, err := c.CoreV1().Services("default").List(ctx, metav1.ListOptions{}); err != nil || len(list.Items) != 0 { // and the cache is fresh
+		t.Fatalf("%v, %v", list, err)
+	}
+	do(t, b.Ensure)
+	check()
+}
+
+// TestEnsure_Servers: several servers are in the endpoints, until they leave or their leases run out.
+func TestEnsure_Servers(t *testing.T) {
+	s := apiservertest.Start(t)
+	c := s.Clientset()
+	one, two, three := begin(t, s, "192.0.2.1"), begin(t, s, "192.0.2.2"), begin(t, s, "192.0.2.3")
+	want := func(addresses ...string) {
+		t.Helper()
+		endpoints, slice := servers(t, c)
+		if !slices.Equal(endpoints, addresses) || !slices.Equal(slice, addresses) {
+			t.Fatalf("endpoints %v, slice %v, want %v", endpoints, slice, addresses)
+		}
+	}
+	do(t, one.Ensure)
+	want("192.0.2.1")
+	do(t, three.Ensure)
+	want("192.0.2.1", "192.0.2.3")
+	do(t, two.Ensure)
+	want("192.0.2.1", "192.0.2.2", "192.0.2.3")
+	do(t, one.Leave)
+	want("192.0.2.2", "192.0.2.3")
+
+	// What etcd does when a server is killed.
+	kv, err := s.Store.Get(t.Context(), s.Store.Prefix()+"masterleases/192.0.2.3")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Store.Delete(t.Context(), kv.Key, kv.ModRev); err != nil {
+		t.Fatal(err)
+	}
+	do(t, two.Ensure)
+	want("192.0.2.2")
+	do(t, two.Leave) // the last one stays: somebody may come back at the same address
+	want("192.0.2.2")
+	if list, err := s.Store.List(t.Context(), s.Store.Prefix()+"masterleases/", store.ListOptions{}); err != nil || len(list.KVs) != 0 {
+		t.Errorf("leases left: %v, %v", list.KVs, err)
+	}
+}
