@@ -35,6 +35,12 @@ func newVersion(t *Type, key string, rev int64, stored []byte) (*Version, error)
 	switch {
 	case !t.layout().protobuf:
 		return newJSON(t, key, rev, stored)
+	case !hasEnvelope(stored) && t.Form != nil:
+		obj, err := t.Form.decode(t, stored)
+		if err != nil {
+			return nil, err
+		}
+		return newTyped(t, key, rev, obj)
 	case !hasEnvelope(stored):
 		obj, err := decodeTypedJSON(t, stored)
 		if err != nil {
@@ -87,7 +93,10 @@ func EncodeStored(t *Type, obj runtime.Object) ([]byte, error) {
 		}
 		return EncodeStored(t.View.Stored, converted)
 	}
-	if !t.layout().protobuf {
+	switch {
+	case t.Form != nil:
+		return t.Form.encode(t, obj)
+	case !t.layout().protobuf:
 		return encodeStoredJSON(t, obj)
 	}
 	var stored []byte
@@ -199,6 +208,13 @@ func (v *Version) Stored() []byte {
 	if !v.isProto() {
 		return v.storedJSON()
 	}
+	if v.typ.Form != nil {
+		stored, err := v.storedForm()
+		if err == nil {
+			return stored
+		}
+		// It was decoded when it was read, so it cannot fail; protobuf can be read, too.
+	}
 	m := v.split()
 	return m.seal(v.typ.layout().head, nil)
 }
@@ -208,6 +224,10 @@ func (v *Version) Stored() []byte {
 func (v *Version) EqualStored(stored []byte) bool {
 	if !v.isProto() {
 		return bytes.Equal(v.storedJSON(), stored)
+	}
+	if v.typ.Form != nil {
+		mine, err := v.storedForm()
+		return err == nil && bytes.Equal(mine, stored)
 	}
 	raw, err := openEnvelope(v.typ, stored)
 	if err != nil {

@@ -22,6 +22,9 @@ type Type struct {
 	// not here.
 	View *View
 
+	// Form is set for types that have protobuf and are stored otherwise.
+	Form *Form
+
 	// Fields are the selectable fields beyond metadata.name and metadata.namespace, in the order in which
 	// they are documented.
 	Fields []Field

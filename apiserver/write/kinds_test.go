@@ -30,6 +30,9 @@ var samples = map[string]string{
 	"flowschemas":                       `{"metadata":{"name":"x"},"spec":{"priorityLevelConfiguration":{"name":"p"}}}`,
 	"prioritylevelconfigurations":       `{"metadata":{"name":"x"},"spec":{"type":"Limited","limited":{"limitResponse":{"type":"Queue","queuing":{}}}}}`,
 
+	"apiservices":               `{"metadata":{"name":"v1.example.com"},"spec":{"group":"example.com","version":"v1","groupPriorityMinimum":100,"versionPriority":10,"service":{"name":"s","namespace":"n"}}}`,
+	"customresourcedefinitions": `{"metadata":{"name":"widgets.example.com"},"spec":{"group":"example.com","scope":"Namespaced","names":{"plural":"widgets","kind":"Widget"},"versions":[{"name":"v1","served":true,"storage":true,"schema":{"openAPIV3Schema":{"type":"object","properties":{"spec":{"type":"object","properties":{"n":{"type":"integer","default":3}}}}}}}]}}`,
+
 	"serviceaccounts": `{"metadata":{"name":"x"},"imagePullSecrets":[{"name":"s"}]}`,
 }
 
@@ -49,7 +52,7 @@ func TestKinds_WriteBack(t *testing.T) {
 				t.Fatal("no sample")
 			}
 			created := h.mustCreate(k.Resource, body)
-			rev := created.Revision()
+			name, rev := created.Name(), created.Revision()
 			read, err := created.JSON()
 			if err != nil {
 				t.Fatal(err)
@@ -64,27 +67,27 @@ func TestKinds_WriteBack(t *testing.T) {
 					rev = r.Version.Revision()
 				}
 			}
-			r, err := h.update(k.Resource, "x", "", "", string(read))
+			r, err := h.update(k.Resource, name, "", "", string(read))
 			unchanged("PUT", r, err)
 			for contentType, patch := range map[string]string{mergePatch: `{}`, strategicPatch: `{}`, jsonPatch: `[]`} {
-				r, err = h.patch(k.Resource, "x", "", "", contentType, patch)
+				r, err = h.patch(k.Resource, name, "", "", contentType, patch)
 				unchanged(contentType, r, err)
 			}
 			if sub := k.Subresource("status"); sub != nil {
-				r, err = h.update(k.Resource, "x", "status", "", string(read))
+				r, err = h.update(k.Resource, name, "status", "", string(read))
 				unchanged("PUT status", r, err)
-				r, err = h.patch(k.Resource, "x", "status", "", mergePatch, `{}`)
+				r, err = h.patch(k.Resource, name, "status", "", mergePatch, `{}`)
 				unchanged("PATCH status", r, err)
 			}
 			if sub := k.Subresource("scale"); sub != nil {
-				h.must(h.patch(k.Resource, "x", "scale", "", mergePatch, `{"spec":{"replicas":3}}`))
-				got, _ := h.stored(k.Resource, "x")
+				h.must(h.patch(k.Resource, name, "scale", "", mergePatch, `{"spec":{"replicas":3}}`))
+				got, _ := h.stored(k.Resource, name)
 				if at(got, "spec", "replicas") != 3.0 || at(got, "metadata", "generation") != 2.0 {
 					t.Errorf("scaled: %v", got)
 				}
 			}
-			h.must(h.patch(k.Resource, "x", "", "", mergePatch, `{"metadata":{"labels":{"new":"label"}}}`))
-			h.must(h.delete(k.Resource, "x", "", ""))
+			h.must(h.patch(k.Resource, name, "", "", mergePatch, `{"metadata":{"labels":{"new":"label"}}}`))
+			h.must(h.delete(k.Resource, name, "", ""))
 		})
 	}
 }

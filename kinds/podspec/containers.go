@@ -43,24 +43,48 @@ func (c *checker) checkContainer(container *corev1.Container, path *field.Path) 
 	}
 	c.add(validate.OneOf(container.TerminationMessagePolicy, path.Child("terminationMessagePolicy"),
 		corev1.TerminationMessageReadFile, corev1.TerminationMessageFallbackToLogsOnError)...)
-	c.checkPorts(container.Ports, path.Child("ports"))
-	c.checkEnv(container.Env, path.Child("env"))
-	c.checkEnvFrom(container.EnvFrom, path.Child("envFrom"))
-	c.checkMounts(container, path.Child("volumeMounts"))
-	c.checkDevices(container, path.Child("volumeDevices"))
+	if len(container.Ports) > 0 {
+		c.checkPorts(container.Ports, path.Child("ports"))
+	}
+	if len(container.Env) > 0 {
+		c.checkEnv(container.Env, path.Child("env"))
+	}
+	if len(container.EnvFrom) > 0 {
+		c.checkEnvFrom(container.EnvFrom, path.Child("envFrom"))
+	}
+	if len(container.VolumeMounts) > 0 {
+		c.checkMounts(container, path.Child("volumeMounts"))
+	}
+	if len(container.VolumeDevices) > 0 {
+		c.checkDevices(container, path.Child("volumeDevices"))
+	}
 	c.add(validate.OneOf(container.ImagePullPolicy, path.Child("imagePullPolicy"),
 		corev1.PullAlways, corev1.PullIfNotPresent, corev1.PullNever)...)
-	c.checkResources(&container.Resources, containerResourceName, path.Child("resources"))
-	c.checkResizePolicy(container.ResizePolicy, path.Child("resizePolicy"))
-	c.checkContainerSecurity(container.SecurityContext, path.Child("securityContext"))
+	if r := &container.Resources; len(r.Limits) > 0 || len(r.Requests) > 0 || len(r.Claims) > 0 {
+		c.checkResources(r, containerResourceName, path.Child("resources"))
+	}
+	if len(container.ResizePolicy) > 0 {
+		c.checkResizePolicy(container.ResizePolicy, path.Child("resizePolicy"))
+	}
+	if container.SecurityContext != nil {
+		c.checkContainerSecurity(container.SecurityContext, path.Child("securityContext"))
+	}
 }
 
 // checkHooks checks what a container has that runs as long as the pod does: lifecycle handlers and probes.
 func (c *checker) checkHooks(container *corev1.Container, path *field.Path) {
-	c.checkLifecycle(container.Lifecycle, path.Child("lifecycle"))
-	c.checkLivenessProbe(container.LivenessProbe, path.Child("livenessProbe"))
-	c.checkReadinessProbe(container.ReadinessProbe, path.Child("readinessProbe"))
-	c.checkStartupProbe(container.StartupProbe, path.Child("startupProbe"))
+	if container.Lifecycle != nil {
+		c.checkLifecycle(container.Lifecycle, path.Child("lifecycle"))
+	}
+	if container.LivenessProbe != nil {
+		c.checkLivenessProbe(container.LivenessProbe, path.Child("livenessProbe"))
+	}
+	if container.ReadinessProbe != nil {
+		c.checkReadinessProbe(container.ReadinessProbe, path.Child("readinessProbe"))
+	}
+	if container.StartupProbe != nil {
+		c.checkStartupProbe(container.StartupProbe, path.Child("startupProbe"))
+	}
 }
 
 // checkInitContainers checks the init containers. Only those that keep running (restartPolicy Always) have probes and
@@ -118,10 +142,11 @@ func (c *checker) checkRestartRules(container *corev1.Container, path *field.Pat
 		c.add(notSupportedIn(path.Child("restartPolicy"), *container.RestartPolicy,
 			corev1.ContainerRestartPolicyAlways, corev1.ContainerRestartPolicyNever, corev1.ContainerRestartPolicyOnFailure)...)
 	}
-	rules, at := container.RestartPolicyRules, path.Child("restartPolicyRules")
+	rules := container.RestartPolicyRules
 	if len(rules) == 0 {
 		return
 	}
+	at := path.Child("restartPolicyRules")
 	if container.RestartPolicy == nil {
 		c.add(field.Required(path.Child("restartPolicy"), "must specify restartPolicy when restart rules are used"))
 	}

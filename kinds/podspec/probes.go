@@ -42,7 +42,9 @@ func (c *checker) checkProbe(p *corev1.Probe, path *field.Path) {
 		{"successThreshold", p.SuccessThreshold},
 		{"failureThreshold", p.FailureThreshold},
 	} {
-		c.add(validate.NonNegative(int64(n.value), path.Child(n.name))...)
+		if n.value < 0 {
+			c.add(validate.NonNegative(int64(n.value), path.Child(n.name))...)
+		}
 	}
 	if p.TerminationGracePeriodSeconds != nil && *p.TerminationGracePeriodSeconds <= 0 {
 		c.add(field.Invalid(path.Child("terminationGracePeriodSeconds"), *p.TerminationGracePeriodSeconds, "must be greater than 0"))

@@ -16,26 +16,35 @@ func (c *checker) hostUsers() bool { return c.spec.HostUsers == nil || *c.spec.H
 
 // checkPodSecurity checks the security context of the pod as a whole.
 func (c *checker) checkPodSecurity(specPath *field.Path) {
-	s, path := c.spec.SecurityContext, specPath.Child("securityContext")
+	s := c.spec.SecurityContext
 	if s == nil {
 		return
 	}
-	c.checkID(s.FSGroup, validation.IsValidGroupID, path.Child("fsGroup"))
-	c.checkID(s.RunAsUser, validation.IsValidUserID, path.Child("runAsUser"))
-	c.checkID(s.RunAsGroup, validation.IsValidGroupID, path.Child("runAsGroup"))
+	path := specPath.Child("securityContext")
+	c.checkID(s.FSGroup, validation.IsValidGroupID, path, "fsGroup")
+	c.checkID(s.RunAsUser, validation.IsValidUserID, path, "runAsUser")
+	c.checkID(s.RunAsGroup, validation.IsValidGroupID, path, "runAsGroup")
 	for i := range s.SupplementalGroups {
-		c.checkID(&s.SupplementalGroups[i], validation.IsValidGroupID, path.Child("supplementalGroups").Index(i))
+		c.checkIDAt(&s.SupplementalGroups[i], validation.IsValidGroupID, path, "supplementalGroups", i)
 	}
 	if share := c.spec.ShareProcessNamespace; share != nil && *share && c.spec.HostPID {
 		c.add(field.Invalid(path.Child("shareProcessNamespace"), *share, "ShareProcessNamespace and HostPID cannot both be enabled"))
 	}
-	c.checkSysctls(s.Sysctls, path.Child("sysctls"))
+	if len(s.Sysctls) > 0 {
+		c.checkSysctls(s.Sysctls, path.Child("sysctls"))
+	}
 	if s.FSGroupChangePolicy != nil {
 		c.add(notSupportedIn(path.Child("fsGroupChangePolicy"), *s.FSGroupChangePolicy, corev1.FSGroupChangeAlways, corev1.FSGroupChangeOnRootMismatch)...)
 	}
-	c.checkSeccomp(s.SeccompProfile, path.Child("seccompProfile"))
-	c.checkWindowsOptions(s.WindowsOptions, path.Child("windowsOptions"))
-	c.checkAppArmor(s.AppArmorProfile, path.Child("appArmorProfile"))
+	if s.SeccompProfile != nil {
+		c.checkSeccomp(s.SeccompProfile, path.Child("seccompProfile"))
+	}
+	if s.WindowsOptions != nil {
+		c.checkWindowsOptions(s.WindowsOptions, path.Child("windowsOptions"))
+	}
+	if s.AppArmorProfile != nil {
+		c.checkAppArmor(s.AppArmorProfile, path.Child("appArmorProfile"))
+	}
 	if s.SupplementalGroupsPolicy != nil {
 		c.add(notSupportedIn(path.Child("supplementalGroupsPolicy"), *s.SupplementalGroupsPolicy, corev1.SupplementalGroupsPolicyMerge, corev1.SupplementalGroupsPolicyStrict)...)
 	}
@@ -44,12 +53,20 @@ func (c *checker) checkPodSecurity(specPath *field.Path) {
 	}
 }
 
-func (c *checker) checkID(id *int64, check func(int64) []string, path *field.Path) {
+// checkID checks the field called name under path.
+func (c *checker) checkID(id *int64, check func(int64) []string, path *field.Path, name string) {
 	if id == nil {
 		return
 	}
 	for _, text := range check(*id) {
-		c.add(field.Invalid(path, *id, text))
+		c.add(field.Invalid(path.Child(name), *id, text))
+	}
+}
+
+// checkIDAt is checkID for an element of a list.
+func (c *checker) checkIDAt(id *int64, check func(int64) []string, path *field.Path, name string, i int) {
+	for _, text := range check(*id) {
+		c.add(field.Invalid(path.Child(name).Index(i), *id, text))
 	}
 }
 
@@ -57,15 +74,17 @@ func (c *checker) checkContainerSecurity(s *corev1.SecurityContext, path *field.
 	if s == nil {
 		return
 	}
-	c.checkID(s.RunAsUser, validation.IsValidUserID, path.Child("runAsUser"))
-	c.checkID(s.RunAsGroup, validation.IsValidGroupID, path.Child("runAsGroup"))
+	c.checkID(s.RunAsUser, validation.IsValidUserID, path, "runAsUser")
+	c.checkID(s.RunAsGroup, validation.IsValidGroupID, path, "runAsGroup")
 	if s.ProcMount != nil {
 		c.add(notSupportedIn(path.Child("procMount"), *s.ProcMount, corev1.DefaultProcMount, corev1.UnmaskedProcMount)...)
 		if c.hostUsers() && *s.ProcMount == corev1.UnmaskedProcMount {
 			c.add(field.Invalid(path.Child("procMount"), *s.ProcMount, "`hostUsers` must be false to use `Unmasked`"))
 		}
 	}
-	c.checkSeccomp(s.SeccompProfile, path.Child("seccompProfile"))
+	if s.SeccompProfile != nil {
+		c.checkSeccomp(s.SeccompProfile, path.Child("seccompProfile"))
+	}
 	if s.AllowPrivilegeEscalation != nil && !*s.AllowPrivilegeEscalation {
 		if s.Privileged != nil && *s.Privileged {
 			c.add(field.Invalid(path, s, "cannot set `allowPrivilegeEscalation` to false and `privileged` to true"))
@@ -78,8 +97,12 @@ func (c *checker) checkContainerSecurity(s *corev1.SecurityContext, path *field.
 			}
 		}
 	}
-	c.checkWindowsOptions(s.WindowsOptions, path.Child("windowsOptions"))
-	c.checkAppArmor(s.AppArmorProfile, path.Child("appArmorProfile"))
+	if s.WindowsOptions != nil {
+		c.checkWindowsOptions(s.WindowsOptions, path.Child("windowsOptions"))
+	}
+	if s.AppArmorProfile != nil {
+		c.checkAppArmor(s.AppArmorProfile, path.Child("appArmorProfile"))
+	}
 }
 
 // checkHostUsers keeps pods with a user namespace out of the host's other namespaces (KEP-127).
@@ -142,10 +165,10 @@ func (c *checker) checkHostSysctls(path *field.Path) {
 // ValidateLinuxUser checks the user and the groups that a container is reported to run as.
 func ValidateLinuxUser(u *corev1.LinuxContainerUser, path *field.Path) field.ErrorList {
 	c := &checker{}
-	c.checkID(&u.UID, validation.IsValidUserID, path.Child("uid"))
-	c.checkID(&u.GID, validation.IsValidGroupID, path.Child("gid"))
+	c.checkID(&u.UID, validation.IsValidUserID, path, "uid")
+	c.checkID(&u.GID, validation.IsValidGroupID, path, "gid")
 	for i := range u.SupplementalGroups {
-		c.checkID(&u.SupplementalGroups[i], validation.IsValidGroupID, path.Child("supplementalGroups").Index(i))
+		c.checkIDAt(&u.SupplementalGroups[i], validation.IsValidGroupID, path, "supplementalGroups", i)
 	}
 	return c.errs
 }

@@ -80,26 +80,47 @@ type checker struct {
 func (c *checker) add(errs ...*field.Error) { c.errs = append(c.errs, errs...) }
 
 // Validate checks a pod spec after defaulting. The metadata is that of a pod; it is nil for templates, whose pods'
-// names nobody knows yet.
+// names nobody knows yet. Paths are made for what the spec has, not for what it could have: making them is half of what
+// checking allocates.
 func Validate(spec *corev1.PodSpec, meta *metav1.ObjectMeta, path *field.Path, opts Options) field.ErrorList {
 	c := &checker{spec: spec, meta: meta, opts: opts, tolerate: toleranceOf(opts)}
 	if spec.TerminationGracePeriodSeconds == nil {
 		c.add(field.Required(path.Child("terminationGracePeriodSeconds"), ""))
 	}
-	c.checkVolumes(path.Child("volumes"))
-	c.checkResourceClaims(path.Child("resourceClaims"))
+	if len(spec.Volumes) > 0 {
+		c.checkVolumes(path.Child("volumes"))
+	}
+	if len(spec.ResourceClaims) > 0 {
+		c.checkResourceClaims(path.Child("resourceClaims"))
+	}
 	c.checkContainers(path.Child("containers"))
-	c.checkInitContainers(path.Child("initContainers"))
-	c.checkEphemeralContainers(path.Child("ephemeralContainers"))
-	c.checkPodResources(path.Child("resources"))
+	if len(spec.InitContainers) > 0 {
+		c.checkInitContainers(path.Child("initContainers"))
+	}
+	if len(spec.EphemeralContainers) > 0 {
+		c.checkEphemeralContainers(path.Child("ephemeralContainers"))
+	}
+	if spec.Resources != nil {
+		c.checkPodResources(path.Child("resources"))
+	}
 	c.checkPolicies(path)
-	c.checkHostNetworkPorts(path.Child("containers"))
-	c.add(metav1validation.ValidateLabels(spec.NodeSelector, path.Child("nodeSelector"))...)
+	if spec.HostNetwork {
+		c.checkHostNetworkPorts(path.Child("containers"))
+	}
+	if len(spec.NodeSelector) > 0 {
+		c.add(metav1validation.ValidateLabels(spec.NodeSelector, path.Child("nodeSelector"))...)
+	}
 	c.checkPodSecurity(path)
-	c.checkAffinity(path.Child("affinity"))
-	c.checkDNS(path.Child("dnsConfig"))
+	if spec.Affinity != nil {
+		c.checkAffinity(path.Child("affinity"))
+	}
+	if spec.DNSConfig != nil || spec.DNSPolicy == corev1.DNSNone {
+		c.checkDNS(path.Child("dnsConfig"))
+	}
 	c.checkGates(path)
-	c.checkTopologySpread(path.Child("topologySpreadConstraints"))
+	if len(spec.TopologySpreadConstraints) > 0 {
+		c.checkTopologySpread(path.Child("topologySpreadConstraints"))
+	}
 	c.checkHostProcess(path)
 	c.checkHostUsers(path)
 	c.checkNames(path)
@@ -107,7 +128,9 @@ func Validate(spec *corev1.PodSpec, meta *metav1.ObjectMeta, path *field.Path, o
 	if spec.ActiveDeadlineSeconds != nil && (*spec.ActiveDeadlineSeconds < 1 || *spec.ActiveDeadlineSeconds > math.MaxInt32) {
 		c.add(field.Invalid(path.Child("activeDeadlineSeconds"), *spec.ActiveDeadlineSeconds, validation.InclusiveRangeError(1, math.MaxInt32)))
 	}
-	c.add(ValidateTolerations(spec.Tolerations, path.Child("tolerations"))...)
+	if len(spec.Tolerations) > 0 {
+		c.add(ValidateTolerations(spec.Tolerations, path.Child("tolerations"))...)
+	}
 	if spec.Overhead != nil {
 		c.checkResourceList(&corev1.ResourceRequirements{Limits: spec.Overhead}, containerResourceName, path.Child("overhead"))
 	}
