@@ -132,7 +132,7 @@ func (c *call) finish() {
 // authorize asks whether the caller may do this; if not it has answered.
 func (c *call) authorize() bool {
 	attr := &c.attr
-	attr.User, attr.Verb, attr.Path = c.user, c.info.Verb, c.info.Path
+	attr.User, attr.Verb, attr.Path, attr.RawQuery = c.user, c.info.Verb, c.info.Path, c.req.URL.RawQuery
 	if c.info.IsResource() {
 		attr.Group, attr.Version, attr.Resource, attr.Subresource = c.info.Group, c.info.Version, c.info.Resource, c.info.Subresource
 		attr.Namespace, attr.Name = c.info.Namespace, c.info.Name

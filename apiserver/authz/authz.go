@@ -17,6 +17,7 @@ type Attributes struct {
 	Group, Version, Resource, Subresource string
 	Namespace, Name                       string
 	Path                                  string
+	RawQuery                              string // as the request has it: what a list or watch selects
 }
 
 // Authorizer decides. allowed false comes with a reason that is shown to the caller, possibly empty; an error means

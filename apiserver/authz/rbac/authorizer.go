@@ -36,12 +36,7 @@ func New(logger *slog.Logger) *Authorizer {
 // Authorize implements [authz.Authorizer]. allowed false means no opinion; the reason then names roles that bindings of the
 // caller refer to and that do not exist. It allocates nothing when it allows.
 func (a *Authorizer) Authorize(_ context.Context, attr *authz.Attributes) (allowed bool, reason string, err error) {
-	q := ask{verb: attr.Verb, bit: verbBit(attr.Verb), name: attr.Name}
-	if attr.Resource != "" {
-		q.resource = resource{attr.Group, attr.Resource, attr.Subresource}
-	} else {
-		q.path = attr.Path
-	}
+	q := askOf(attr)
 	x := a.index.Load()
 	var missing []error
 	x.visit(attr.User, attr.Namespace, func(h *held) bool {

@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	rbacv1 "k8s.io/api/rbac/v1"
+
+	"vigil/apiserver/authz"
 )
 
 // roleKey names a role; namespace is empty for a ClusterRole.
@@ -144,4 +146,26 @@ func granted(list []grant, q *ask) bool {
 		}
 	}
 	return false
+}
+
+// Rules are rules that are held without a binding.
+type Rules struct{ role *role }
+
+// Compile prepares rules for [Rules.Allow].
+func Compile(rules []rbacv1.PolicyRule) *Rules { return &Rules{compile(rules)} }
+
+// Allow says whether one of the rules allows what is asked for.
+func (r *Rules) Allow(attr *authz.Attributes) bool {
+	q := askOf(attr)
+	return r.role.allows(&q)
+}
+
+func askOf(attr *authz.Attributes) ask {
+	q := ask{verb: attr.Verb, bit: verbBit(attr.Verb), name: attr.Name}
+	if attr.Resource != "" {
+		q.resource = resource{attr.Group, attr.Resource, attr.Subresource}
+	} else {
+		q.path = attr.Path
+	}
+	return q
 }
