@@ -106,10 +106,11 @@ func (w *world) budget(name string, status policyv1.PodDisruptionBudgetStatus, e
 	w.must(err)
 }
 
+// evict asks once: a client would wait as long as a refusal says, and ask again.
 func (w *world) evict(name string, opts *metav1.DeleteOptions) error {
-	return w.clients.PolicyV1().Evictions(w.namespace).Evict(w.Context(), &policyv1.Eviction{
-		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: w.namespace}, DeleteOptions: opts,
-	})
+	return w.clients.CoreV1().RESTClient().Post().Namespace(w.namespace).Resource("pods").Name(name).SubResource("eviction").
+		Body(&policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: w.namespace}, DeleteOptions: opts}).
+		MaxRetries(0).Do(w.Context()).Error()
 }
 
 // evicted checks that the pod is on its way out, or gone when it ran nowhere.
