@@ -34,7 +34,7 @@ func TestDiscovery(t *testing.T) {
 	for _, g := range groups.Groups {
 		names = append(names, g.Name+"="+g.PreferredVersion.GroupVersion)
 	}
-	if len(names) < 2 || names[0] != "apps=apps/v1" || !slices.Contains(names, "coordination.k8s.io=coordination.k8s.io/v1") {
+	if len(names) < 3 || !slices.Equal(names[:3], []string{"apiregistration.k8s.io=apiregistration.k8s.io/v1", "apps=apps/v1", "events.k8s.io=events.k8s.io/v1"}) || !slices.Contains(names, "coordination.k8s.io=coordination.k8s.io/v1") {
 		t.Errorf("/apis: %v", names)
 	}
 	var group metav1.APIGroup
@@ -78,7 +78,7 @@ func TestDiscovery(t *testing.T) {
 		if r.header.Get("Content-Type") != typ || len(etag) != 130 || r.header.Get("Vary") != "Accept" || r.header.Get("Cache-Control") != "public" {
 			t.Errorf("header %v", r.header)
 		}
-		if list.Kind != "APIGroupDiscoveryList" || list.APIVersion != "apidiscovery.k8s.io/v2" || list.Items[0].Name != "apps" || list.Items[0].Versions[0].Freshness != "Current" {
+		if list.Kind != "APIGroupDiscoveryList" || list.APIVersion != "apidiscovery.k8s.io/v2" || list.Items[0].Name != "apiregistration.k8s.io" || list.Items[0].Versions[0].Freshness != "Current" {
 			t.Errorf("got %+v", list)
 		}
 		if r := c.get("/apis", "Accept: "+typ, "If-None-Match: "+etag); r.code != http.StatusNotModified || len(r.body) != 0 {

@@ -68,10 +68,10 @@ func (h *world) list(ctx context.Context, r *Request) (*List, error) {
 	return list, nil
 }
 
-// kind finds the row of a resource of any group.
+// kind finds the row of a resource of any group and version ("pods"), or of just one ("events.v1.events.k8s.io").
 func (h *world) kind(resource string) *kinds.Kind {
 	for _, k := range h.table.All() {
-		if k.Resource == resource {
+		if k.Resource == resource || qualified(k) == resource {
 			return k
 		}
 	}
@@ -80,6 +80,8 @@ func (h *world) kind(resource string) *kinds.Kind {
 }
 
 // request is a JSON request in namespace default.
+func qualified(k *kinds.Kind) string { return k.Resource + "." + k.GVK.Version + "." + k.GVK.Group }
+
 func (h *world) request(resource, name, subresource, query, body string) *Request {
 	r := &Request{Kind: h.kind(resource), Name: name, Subresource: subresource, RawQuery: query, Body: []byte(body), ContentType: "application/json"}
 	if r.Kind.Namespaced {

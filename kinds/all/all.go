@@ -81,6 +81,7 @@ func TableWith(o Options) *kinds.Table {
 		authorization.SubjectAccessReview(),
 
 		autoscaling.HorizontalPodAutoscaler(),
+		autoscaling.HorizontalPodAutoscalerV1(),
 
 		batch.CronJob(),
 		batch.Job(),
