@@ -14,6 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"vigil/apiserver/admission/plugins"
 	"vigil/apiserver/authz"
 	"vigil/apiserver/budget"
 	"vigil/apiserver/satoken"
@@ -44,6 +45,8 @@ type Config struct {
 	Tokens satoken.Config
 	// Authorizer decides; by default authz.Components.
 	Authorizer authz.Authorizer
+	// Admission says which plug-ins have a say about writes; the rest of it is the server's.
+	Admission plugins.Config
 	// StartHooks run once the caches are loaded, each in its own goroutine. The server is not ready before they are done.
 	StartHooks []StartHook
 

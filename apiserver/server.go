@@ -132,7 +132,13 @@ func New(config Config) (*Server, error) {
 		Draining:          s.draining,
 		Logger:            s.log,
 	})
+	chain, admitted, err := s.makeAdmission()
+	if err != nil {
+		return nil, fmt.Errorf("api server: %w", err)
+	}
 	s.writer = write.New(write.Config{
+		Admission: chain,
+		Wrote:     admitted.Wrote,
 		Table:     config.Kinds,
 		Store:     s.store,
 		Cache:     func(k *kinds.Kind) write.Cache { return s.cacheOf[k] },

@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"vigil/apiserver"
+	"vigil/apiserver/admission/plugins"
 	"vigil/apiserver/bootstrap"
 	"vigil/apiserver/budget"
 	"vigil/apiserver/eviction"
@@ -35,6 +36,9 @@ const KubernetesVersion = apiserver.KubernetesVersion
 
 // DefaultIssuer is who issues service account tokens when nothing else is said.
 const DefaultIssuer = satoken.DefaultIssuer
+
+// AdmissionPlugins names the admission plug-ins that there are, for help texts.
+func AdmissionPlugins() string { return plugins.Help() }
 
 // PortRange is a range of ports, both ends included.
 type PortRange = serviceip.PortRange
@@ -77,6 +81,8 @@ type APIServerConfig struct {
 	NoExtendTokenExpiration bool
 
 	EventTTL time.Duration // --event-ttl; 0: an hour
+
+	EnableAdmissionPlugins, DisableAdmissionPlugins []string // --enable-admission-plugins, --disable-admission-plugins
 
 	ServiceRanges []netip.Prefix // --service-cluster-ip-range; nil: 10.96.0.0/12
 	NodePorts     PortRange      // --service-node-port-range
@@ -143,6 +149,7 @@ func RunAPIServer(ctx context.Context, config APIServerConfig) error {
 				},
 			}},
 		},
+		Admission:                   plugins.Config{Enable: config.EnableAdmissionPlugins, Disable: config.DisableAdmissionPlugins},
 		Tokens:                      tokenConfig(config, listener.Addr()),
 		WatchCacheSizes:             config.WatchCacheSizes,
 		Lists:                       config.Lists,

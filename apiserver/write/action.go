@@ -8,6 +8,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"vigil/apiserver/admission"
 	"vigil/object"
 )
 
@@ -24,9 +25,10 @@ func (o *op) act(ctx context.Context) (*Result, error) {
 		if err := o.matchAction(meta); err != nil {
 			return nil, err
 		}
-		if err := o.namespaces.checkCreate(ctx, o, meta); err != nil {
-			return nil, err
-		}
+	}
+	admitted, err := o.admit(ctx, admission.Create, o.sub.Name, body, nil)
+	if err != nil {
+		return nil, err
 	}
 	_, resourceVersion := precondition(body)
 	_, _, err = o.run(ctx, o.key(), seenRevision(resourceVersion), func(cur *object.Version) (attempt, error) {
@@ -40,7 +42,10 @@ func (o *op) act(ctx context.Context) (*Result, error) {
 		if err := o.sub.Action(obj, body); err != nil {
 			return attempt{}, err
 		}
-		a := attempt{do: put, obj: obj}
+		if err := admitted.validate(ctx, o); err != nil {
+			return attempt{}, err
+		}
+		a := attempt{do: put, obj: obj, admitted: admitted}
 		if a.stored, err = object.EncodeStored(o.k.Type, obj); err != nil {
 			return attempt{}, err
 		}

@@ -132,14 +132,17 @@ const benchStatusPatch = `{"metadata":{"uid":"@UID@"},"status":{"$setElementOrde
 func benchWriter(b *testing.B) (*Writer, *kinds.Kind) {
 	b.Helper()
 	m := &memory{objects: map[string]store.KV{}, cached: map[string]*object.Version{}}
-	pods := core.Pod()
-	w := New(Config{
-		Table: kinds.NewTable(core.Namespace(), pods), Store: m,
-		Cache: func(k *kinds.Kind) Cache { return memoryCache{m, k} },
+	namespaces, pods := core.Namespace(), core.Pod()
+	table := kinds.NewTable(namespaces, pods)
+	var w *Writer
+	w = New(Config{
+		Table: table, Store: m,
+		Cache:     func(k *kinds.Kind) Cache { return memoryCache{m, k} },
+		Admission: lifecycle(&w, table),
 	})
 	ctx := context.Background()
 	for _, r := range []*Request{
-		{Kind: w.namespaces.kind, Body: []byte(`{"metadata":{"name":"default"}}`)},
+		{Kind: namespaces, Body: []byte(`{"metadata":{"name":"default"}}`)},
 		{Kind: pods, Namespace: "default", Body: benchBody("p", false, 0)},
 	} {
 		if _, err := w.Create(ctx, r); err != nil {

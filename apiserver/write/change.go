@@ -7,6 +7,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"vigil/apiserver/admission"
 	"vigil/kinds"
 	"vigil/object"
 )
@@ -85,14 +86,19 @@ func (o *op) tryChange(ctx context.Context, c changeOptions, cur *object.Version
 	if !c.tracked {
 		o.track(obj, old)
 	}
-	o.prepareChanged(obj, old)
 	a := attempt{do: put, obj: obj}
+	if !o.view() {
+		if a.admitted, err = o.admit(ctx, admission.Update, o.r.Subresource, obj, old); err != nil {
+			return attempt{}, err
+		}
+	}
+	o.prepareChanged(obj, old)
 	if o.sub == nil {
 		if a.commit, a.rollback, err = o.hook(ctx, obj, old); err != nil {
 			return attempt{}, err
 		}
 	}
-	if err := o.finishChange(&a, c, old, cur); err != nil {
+	if err := o.finishChange(ctx, &a, c, old, cur); err != nil {
 		a.rolledBack()
 		return attempt{}, err
 	}
@@ -117,7 +123,7 @@ func (o *op) prepareChanged(obj, old kinds.Object) {
 }
 
 // finishChange validates and encodes the changed object and decides what has to be written.
-func (o *op) finishChange(a *attempt, c changeOptions, old kinds.Object, cur *object.Version) error {
+func (o *op) finishChange(ctx context.Context, a *attempt, c changeOptions, old kinds.Object, cur *object.Version) error {
 	if err := o.validateChanged(a.obj, old); err != nil {
 		return err
 	}
@@ -141,6 +147,9 @@ func (o *op) finishChange(a *attempt, c changeOptions, old kinds.Object, cur *ob
 		a.do = remove
 	case cur.EqualStored(a.stored), o.onlyTimesChanged(a.stored, a.obj, old, cur):
 		a.do = keep
+	}
+	if err := a.admitted.validate(ctx, o); err != nil {
+		return err
 	}
 	if o.k.TTL != nil {
 		a.ttl = o.k.TTL(a.obj)

@@ -7,6 +7,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
+	"vigil/apiserver/admission"
 	"vigil/kinds"
 	"vigil/object"
 	"vigil/store"
@@ -62,9 +63,6 @@ func (w *Writer) Create(ctx context.Context, r *Request) (*Result, error) {
 // create stores obj under its name or under a generated one.
 func (o *op) create(ctx context.Context, obj kinds.Object) (*object.Version, error) {
 	generated := obj.GetName() == "" && obj.GetGenerateName() != ""
-	if generated {
-		obj.SetName(generateName(obj.GetGenerateName()))
-	}
 	o.track(obj, nil)
 	a, err := o.prepareNew(ctx, obj)
 	if err != nil {
@@ -112,13 +110,18 @@ func (o *op) createOnce(ctx context.Context, obj kinds.Object, a *attempt) (*obj
 	if err != nil {
 		return nil, err
 	}
+	o.wrote(o.k, rev)
 	return object.NewVersion(o.k.Type, key, rev, a.stored)
 }
 
 // prepareNew makes a decoded object ready for storage: everything between its decoding and etcd.
 func (o *op) prepareNew(ctx context.Context, obj kinds.Object) (attempt, error) {
-	if err := o.namespaces.checkCreate(ctx, o, obj); err != nil {
+	admitted, err := o.admit(ctx, admission.Create, "", obj, nil)
+	if err != nil {
 		return attempt{}, err
+	}
+	if obj.GetName() == "" && obj.GetGenerateName() != "" {
+		obj.SetName(generateName(obj.GetGenerateName()))
 	}
 	o.newMetadata(obj)
 	o.dropRepeatedOwners(obj)
@@ -132,8 +135,7 @@ func (o *op) prepareNew(ctx context.Context, obj kinds.Object) (attempt, error) 
 		}
 		o.k.PrepareCreateFor(obj, user)
 	}
-	a := attempt{do: put, obj: obj}
-	var err error
+	a := attempt{do: put, obj: obj, admitted: admitted}
 	if a.commit, a.rollback, err = o.hook(ctx, obj, nil); err != nil {
 		return attempt{}, toStatus(err, o.gr(), obj.GetName(), o.verb)
 	}
@@ -143,6 +145,9 @@ func (o *op) prepareNew(ctx context.Context, obj kinds.Object) (attempt, error) 
 			a.ttl = o.k.TTL(obj)
 		}
 		a.stored, err = object.EncodeStored(o.k.Type, obj)
+	}
+	if err == nil {
+		err = a.admitted.validate(ctx, o)
 	}
 	if err != nil {
 		a.rolledBack()

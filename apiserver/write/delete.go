@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"vigil/apiserver/admission"
 	"vigil/kinds"
 	"vigil/object"
 )
@@ -55,14 +56,15 @@ func (w *Writer) Delete(ctx context.Context, r *Request) (*Result, error) {
 
 // remove deletes the object of the request as the options say.
 func (o *op) remove(ctx context.Context, opts *metav1.DeleteOptions) (*attempt, *object.Version, error) {
-	if err := o.namespaces.checkDelete(o.k, o.r.Name); err != nil {
+	admitted, err := o.admit(ctx, admission.Delete, "", nil, nil)
+	if err != nil {
 		return nil, nil, err
 	}
 	var atLeast int64
 	if p := opts.Preconditions; p != nil && p.ResourceVersion != nil {
 		atLeast = seenRevision(*p.ResourceVersion)
 	}
-	a, v, err := o.run(ctx, o.key(), atLeast, func(cur *object.Version) (attempt, error) {
+	return o.run(ctx, o.key(), atLeast, func(cur *object.Version) (attempt, error) {
 		if cur == nil {
 			return attempt{}, apierrors.NewNotFound(o.gr(), o.r.Name)
 		}
@@ -73,7 +75,13 @@ func (o *op) remove(ctx context.Context, opts *metav1.DeleteOptions) (*attempt, 
 		if err := o.matchPreconditions(obj, opts.Preconditions); err != nil {
 			return attempt{}, err
 		}
-		a := attempt{obj: obj, do: o.planRemoval(obj, opts)}
+		if admitted.attr != nil {
+			admitted.attr.Old = obj
+		}
+		if err := admitted.validate(ctx, o); err != nil {
+			return attempt{}, err
+		}
+		a := attempt{obj: obj, do: o.planRemoval(obj, opts), admitted: admitted}
 		if a.do == put {
 			if a.stored, err = object.EncodeStored(o.k.Type, obj); err != nil {
 				return attempt{}, err
@@ -87,10 +95,6 @@ func (o *op) remove(ctx context.Context, opts *metav1.DeleteOptions) (*attempt, 
 		}
 		return a, nil
 	})
-	if err == nil && a.do == put && !o.opts.dryRun {
-		o.namespaces.deleting(o.k, v)
-	}
-	return a, v, err
 }
 
 // matchPreconditions refuses an object that is not the one the client means.

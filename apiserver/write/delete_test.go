@@ -7,9 +7,6 @@ import (
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
-	"vigil/kinds"
-	"vigil/object"
 )
 
 func TestDelete(t *testing.T) {
@@ -197,36 +194,6 @@ func TestDelete_Namespace(t *testing.T) {
 	h.must(h.update("namespaces", "n", "finalize", "", `{"metadata":{"name":"n"},"spec":{"finalizers":[]}}`))
 	if got, _ := h.stored("namespaces", "n"); got != nil {
 		t.Errorf("still there: %v", got)
-	}
-}
-
-// A server that has begun to delete a namespace lets nothing into it, even before its cache knows.
-func TestDelete_NamespaceStaleCache(t *testing.T) {
-	h := newWorld(t)
-	old := h.mustCreate("namespaces", `{"metadata":{"name":"n"}}`)
-	live := h.cache
-	stale := &laggingCache{objects: map[string]*object.Version{old.Key(): old}}
-	h.cache = func(k *kinds.Kind) Cache {
-		if k.Resource == "namespaces" {
-			return stale
-		}
-		return live(k)
-	}
-	create := func() error {
-		r := h.request("configmaps", "", "", "", `{"metadata":{"generateName":"c"}}`)
-		r.Namespace = "n"
-		_, err := h.Create(context.Background(), r)
-		return err
-	}
-	if err := create(); err != nil {
-		t.Fatal(err)
-	}
-	terminating := h.must(h.delete("namespaces", "n", "", "")).Version
-	wantStatus(t, create(), 403, metav1.StatusReasonForbidden, "")
-	stale.objects[old.Key()] = terminating
-	wantStatus(t, create(), 403, metav1.StatusReasonForbidden, "")
-	if len(h.namespaces.ending) != 0 {
-		t.Errorf("still remembered: %v", h.namespaces.ending)
 	}
 }
 

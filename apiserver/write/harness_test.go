@@ -44,7 +44,8 @@ func newWorld(t testing.TB) *world {
 			}
 			return nil
 		},
-		Now: func() time.Time { return now },
+		Now:       func() time.Time { return now },
+		Admission: lifecycle(&h.Writer, h.table),
 	})
 	h.mustCreate("namespaces", `{"metadata":{"name":"default"}}`)
 	return h
@@ -79,9 +80,9 @@ func (h *world) kind(resource string) *kinds.Kind {
 	return nil
 }
 
-// request is a JSON request in namespace default.
 func qualified(k *kinds.Kind) string { return k.Resource + "." + k.GVK.Version + "." + k.GVK.Group }
 
+// request is a JSON request in namespace default.
 func (h *world) request(resource, name, subresource, query, body string) *Request {
 	r := &Request{Kind: h.kind(resource), Name: name, Subresource: subresource, RawQuery: query, Body: []byte(body), ContentType: "application/json"}
 	if r.Kind.Namespaced {

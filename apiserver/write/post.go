@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"vigil/apiserver/admission"
 	"vigil/kinds"
 )
 
@@ -31,16 +32,21 @@ func (o *op) post(ctx context.Context, answer PostFunc) (*Result, error) {
 		if obj, err = o.stored(ctx); err != nil {
 			return nil, toStatus(err, o.gr(), o.r.Name, o.verb)
 		}
-		if err := o.namespaces.checkCreate(ctx, o, obj); err != nil {
-			return nil, err
-		}
+	}
+	admitted, err := o.admit(ctx, admission.Create, o.r.Subresource, body, nil)
+	if err != nil {
+		return nil, err
 	}
 	if err := o.validateBody(body); err != nil {
+		return nil, err
+	}
+	if err := admitted.validate(ctx, o); err != nil {
 		return nil, err
 	}
 	r := *o.r
 	r.DryRun, r.Warn = o.opts.dryRun, func(text string) { o.warn.add(text) }
 	out, err := answer(ctx, &r, obj, body)
+	admitted.end(err == nil)
 	if err != nil {
 		return nil, toStatus(err, o.gr(), o.r.Name, o.verb)
 	}

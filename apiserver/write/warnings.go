@@ -17,6 +17,8 @@ func (w *warnings) add(texts ...string) {
 	}
 }
 
+func (w *warnings) addOne(text string) { w.add(text) }
+
 func (w *warnings) addFor(k *kinds.Kind, obj, old kinds.Object) {
 	if k.Warnings != nil {
 		w.add(k.Warnings(obj, old)...)

@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"vigil/apiserver/admission"
 	"vigil/apiserver/authn"
 	"vigil/kinds"
 	"vigil/object"
@@ -21,6 +22,10 @@ type Config struct {
 	Cache func(*kinds.Kind) Cache
 	// List selects the objects that a list with the request's query shows. Needed for deletecollection only.
 	List func(ctx context.Context, r *Request) (*List, error)
+	// Admission has its say about every write; nil has none.
+	Admission *admission.Chain
+	// Wrote is told each revision that this writer makes. It must not block. Nil does nothing.
+	Wrote func(k *kinds.Kind, rev int64)
 	// Prefix of all keys, with a slash at the end; "/registry/" when empty.
 	Prefix string
 	// Hooks do what a row of the table cannot. At most one for a resource.
@@ -88,6 +93,9 @@ type Request struct {
 	// DryRun is what the query says about it, Warn adds a text for a Warning header. Set by the writer for a PostFunc.
 	DryRun bool
 	Warn   func(text string)
+
+	// Annotate adds to the audit event of the request; nil does nothing.
+	Annotate func(key, value string)
 }
 
 // Result is the answer to a write: exactly one of Version, Object and List is set.
@@ -116,9 +124,10 @@ type Writer struct {
 	authorize func(ctx context.Context, a Access) error
 	now       func() time.Time
 
-	namespaces *namespaces
-	trackers   trackers
-	statusAt   map[*kinds.Kind]int32 // protobuf field numbers of status, 0 when there is none
+	admission *admission.Chain
+	wrote     func(k *kinds.Kind, rev int64)
+	trackers  trackers
+	statusAt  map[*kinds.Kind]int32 // protobuf field numbers of status, 0 when there is none
 }
 
 // New returns a writer for the kinds of a table.
@@ -132,6 +141,8 @@ func New(c Config) *Writer {
 		hooks:     c.Hooks,
 		authorize: c.Authorize,
 		now:       c.Now,
+		admission: c.Admission,
+		wrote:     c.Wrote,
 		statusAt:  make(map[*kinds.Kind]int32),
 	}
 	if w.prefix == "" {
@@ -139,6 +150,9 @@ func New(c Config) *Writer {
 	}
 	if w.now == nil {
 		w.now = time.Now
+	}
+	if w.wrote == nil {
+		w.wrote = func(*kinds.Kind, int64) {}
 	}
 	if w.authorize == nil {
 		w.authorize = func(context.Context, Access) error { return nil }
@@ -149,7 +163,6 @@ func New(c Config) *Writer {
 		}
 		w.statusAt[k] = statusField(k)
 	}
-	w.namespaces = newNamespaces(w)
 	w.trackers = newTrackers(w.table)
 	return w
 }

@@ -91,6 +91,8 @@ func (f *apiServerFlags) add(flags *pflag.FlagSet, bind string) {
 	flags.StringSliceVar(&c.APIAudiences, "api-audiences", nil, "names of this server in tokens (default: the issuers)")
 	flags.DurationVar(&c.ServiceAccountMaxTokenExpiration, "service-account-max-token-expiration", 0, "longest life of a service account token; 0 is no limit")
 	flags.BoolVar(&f.extendTokens, "service-account-extend-token-expiration", true, "let the default tokens of pods live for a year, not an hour")
+	flags.StringSliceVar(&c.EnableAdmissionPlugins, "enable-admission-plugins", nil, "admission plug-ins to turn on besides the default ones, "+cluster.AdmissionPlugins())
+	flags.StringSliceVar(&c.DisableAdmissionPlugins, "disable-admission-plugins", nil, "admission plug-ins to turn off")
 	flags.DurationVar(&c.EventTTL, "event-ttl", time.Hour, "how long events are kept")
 	flags.StringSliceVar(&f.serviceRanges, "service-cluster-ip-range", []string{"10.96.0.0/12"}, "networks of cluster IPs")
 	flags.StringVar(&f.nodePorts, "service-node-port-range", "30000-32767", "range of node ports")

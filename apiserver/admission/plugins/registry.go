@@ -1,0 +1,81 @@
+package plugins
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"vigil/apiserver/admission"
+	"vigil/apiserver/authz"
+)
+
+// Config says what the plug-ins work with. Reader is needed.
+type Config struct {
+	// Enable and Disable name plug-ins beside those that are on by default (--enable-admission-plugins,
+	// --disable-admission-plugins). Disable wins. "*" in Enable is none, as upstream has it.
+	Enable, Disable []string
+
+	Reader admission.Reader
+	// Authorizer decides what users may do with signers; nil: everything.
+	Authorizer authz.Authorizer
+}
+
+// entry is a row of the list of plug-ins.
+type entry struct {
+	name string
+	on   bool // by default
+	make func(c *Config) admission.Plugin
+}
+
+// entries are the plug-ins in upstream's order.
+var entries = []entry{
+	{"NamespaceLifecycle", true, func(c *Config) admission.Plugin { return NamespaceLifecycle{c.Reader} }},
+}
+
+// New makes the plug-ins that are on, in their order. It fails when a name is not one of a plug-in.
+func New(c Config) ([]admission.Plugin, error) {
+	for _, list := range []struct {
+		flag  string
+		names []string
+	}{{"enable-admission-plugins", c.Enable}, {"disable-admission-plugins", c.Disable}} {
+		for _, name := range list.names {
+			if !slices.ContainsFunc(entries, func(e entry) bool { return e.name == name }) {
+				return nil, fmt.Errorf("%s plugin %q is unknown", list.flag, name)
+			}
+		}
+	}
+	var made []admission.Plugin
+	for _, e := range entries {
+		if (e.on || slices.Contains(c.Enable, e.name)) && !slices.Contains(c.Disable, e.name) {
+			made = append(made, e.make(&c))
+		}
+	}
+	return made, nil
+}
+
+// Names lists all plug-ins in their order, and Defaults those that are on unless somebody says otherwise.
+func Names() (all, defaults []string) {
+	for _, e := range entries {
+		all = append(all, e.name)
+		if e.on {
+			defaults = append(defaults, e.name)
+		}
+	}
+	return all, defaults
+}
+
+// Help ends the help texts of the two flags.
+func Help() string {
+	all, defaults := Names()
+	return "of " + strings.Join(all, ", ") + " (on by default: " + strings.Join(defaults, ", ") + ")"
+}
+
+// may asks the authorizer.
+func (c *Config) may(ctx context.Context, attr *authz.Attributes) (bool, error) {
+	if c.Authorizer == nil {
+		return true, nil
+	}
+	allowed, _, err := c.Authorizer.Authorize(ctx, attr)
+	return allowed, err
+}

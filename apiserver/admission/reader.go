@@ -1,0 +1,216 @@
+package admission
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"vigil/kinds"
+	"vigil/object"
+	"vigil/store"
+	"vigil/watchcache"
+)
+
+// Reader is how plug-ins look at other objects. What it returns is shared: nobody may change it.
+type Reader interface {
+	// Get returns an object as this server has it in memory. It shows every write that this server has acknowledged, and those of
+	// others a little later. A missing object is a NotFound Status.
+	Get(ctx context.Context, resource schema.GroupResource, namespace, name string) (kinds.Object, error)
+	// Live returns an object as etcd has it.
+	Live(ctx context.Context, resource schema.GroupResource, namespace, name string) (kinds.Object, error)
+	// List returns the objects of a namespace ("": all) in the order of their names, as Get does.
+	List(ctx context.Context, resource schema.GroupResource, namespace string) ([]kinds.Object, error)
+}
+
+// Find is Get that asks etcd before it says that there is nothing.
+func Find(ctx context.Context, r Reader, resource schema.GroupResource, namespace, name string) (kinds.Object, error) {
+	obj, err := r.Get(ctx, resource, namespace, name)
+	if apierrors.IsNotFound(err) {
+		return r.Live(ctx, resource, namespace, name)
+	}
+	return obj, err
+}
+
+// Caches is a [Reader] over the watch caches of this server.
+type Caches struct {
+	prefix  string
+	cache   func(*kinds.Kind) *watchcache.Cache
+	store   getter
+	kinds   map[schema.GroupResource]*kinds.Kind
+	written map[*kinds.Kind]*atomic.Int64 // revision of the newest write by this server
+
+	mu      sync.RWMutex
+	decoded map[*object.Version]kinds.Object
+}
+
+// getter is what Caches needs of *store.Store.
+type getter interface {
+	Get(ctx context.Context, key string) (store.KV, error)
+}
+
+// keptDecoded bounds the decoded objects that are kept; beyond it all are forgotten.
+const keptDecoded = 2048
+
+// NewCaches returns a reader of the stored kinds of a table. prefix is that of all keys, with a slash at the end.
+func NewCaches(table *kinds.Table, prefix string, cache func(*kinds.Kind) *watchcache.Cache, store getter) *Caches {
+	c := &Caches{
+		prefix: prefix, cache: cache, store: store,
+		kinds:   map[schema.GroupResource]*kinds.Kind{},
+		written: map[*kinds.Kind]*atomic.Int64{},
+		decoded: map[*object.Version]kinds.Object{},
+	}
+	for _, k := range table.All() {
+		if k.Unstored || k.View != nil {
+			continue
+		}
+		c.kinds[k.GroupResource()] = k
+		c.written[k] = new(atomic.Int64)
+	}
+	return c
+}
+
+// Wrote notes that this server has written an object of a kind at a revision.
+func (c *Caches) Wrote(k *kinds.Kind, rev int64) {
+	newest := c.written[k.Stored()]
+	if newest == nil {
+		return
+	}
+	for {
+		old := newest.Load()
+		if rev <= old || newest.CompareAndSwap(old, rev) {
+			return
+		}
+	}
+}
+
+// snapshot returns the content of a cache once that has this server's writes.
+func (c *Caches) snapshot(ctx context.Context, k *kinds.Kind) (*watchcache.Snapshot, error) {
+	cache := c.cache(k)
+	s := cache.Snapshot()
+	if rev := c.written[k].Load(); s.Revision() < rev {
+		return cache.Read(ctx, watchcache.NotOlderThan(rev))
+	}
+	return s, nil
+}
+
+func (c *Caches) kind(resource schema.GroupResource) (*kinds.Kind, error) {
+	if k := c.kinds[resource]; k != nil {
+		return k, nil
+	}
+	return nil, fmt.Errorf("admission: %s is not stored here", resource)
+}
+
+func (c *Caches) key(k *kinds.Kind, namespace, name string) string {
+	if k.Namespaced {
+		return c.prefix + k.Path + "/" + namespace + "/" + name
+	}
+	return c.prefix + k.Path + "/" + name
+}
+
+// Get implements [Reader].
+func (c *Caches) Get(ctx context.Context, resource schema.GroupResource, namespace, name string) (kinds.Object, error) {
+	k, err := c.kind(resource)
+	if err != nil {
+		return nil, err
+	}
+	s, err := c.snapshot(ctx, k)
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", resource, err)
+	}
+	v, ok := s.Get(c.key(k, namespace, name))
+	if !ok {
+		return nil, apierrors.NewNotFound(resource, name)
+	}
+	return c.decode(k, v)
+}
+
+// Live implements [Reader].
+func (c *Caches) Live(ctx context.Context, resource schema.GroupResource, namespace, name string) (kinds.Object, error) {
+	k, err := c.kind(resource)
+	if err != nil {
+		return nil, err
+	}
+	key := c.key(k, namespace, name)
+	kv, err := c.store.Get(ctx, key)
+	if errors.Is(err, store.ErrNotFound) {
+		return nil, apierrors.NewNotFound(resource, name)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read %s %s: %w", resource, name, err)
+	}
+	v, err := object.NewVersion(k.Type, key, kv.ModRev, kv.Value)
+	if err != nil {
+		return nil, err
+	}
+	return decode(k, v)
+}
+
+// List implements [Reader].
+func (c *Caches) List(ctx context.Context, resource schema.GroupResource, namespace string) ([]kinds.Object, error) {
+	k, err := c.kind(resource)
+	if err != nil {
+		return nil, err
+	}
+	s, err := c.snapshot(ctx, k)
+	if err != nil {
+		return nil, fmt.Errorf("list %s: %w", resource, err)
+	}
+	if s.Len() == 0 {
+		return nil, nil
+	}
+	page, err := s.List(watchcache.Selection{Namespace: namespace}, "", 0)
+	if err != nil {
+		return nil, fmt.Errorf("list %s: %w", resource, err)
+	}
+	if len(page.Items) == 0 {
+		return nil, nil
+	}
+	list := make([]kinds.Object, len(page.Items))
+	for i, v := range page.Items {
+		if list[i], err = c.decode(k, v); err != nil {
+			return nil, err
+		}
+	}
+	return list, nil
+}
+
+// decode decodes a version once and keeps the object.
+func (c *Caches) decode(k *kinds.Kind, v *object.Version) (kinds.Object, error) {
+	c.mu.RLock()
+	obj, ok := c.decoded[v]
+	c.mu.RUnlock()
+	if ok {
+		return obj, nil
+	}
+	obj, err := decode(k, v)
+	if err != nil {
+		return nil, err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.decoded) >= keptDecoded {
+		clear(c.decoded)
+	}
+	c.decoded[v] = obj
+	return obj, nil
+}
+
+func decode(k *kinds.Kind, v *object.Version) (kinds.Object, error) {
+	decoded, err := v.Decode()
+	if err != nil {
+		return nil, err
+	}
+	obj, ok := decoded.(kinds.Object)
+	if !ok {
+		return nil, fmt.Errorf("decode %s: %T has no metadata", v.Key(), decoded)
+	}
+	if k.Default != nil {
+		k.Default(obj)
+	}
+	return obj, nil
+}
