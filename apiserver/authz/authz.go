@@ -1,11 +1,15 @@
-// Package authz decides what a caller may do. [Authorizer] is the door; [Components] is the policy of a server without
-// RBAC: administrators (group system:masters) and the cluster's own components may do everything, nobody else anything.
+// Package authz decides what a caller may do. [Authorizer] is the door, and [Union] asks several of them one after the other; which
+// there are is put together in package chain. [Components] is the policy of a server without RBAC: administrators (group
+// system:masters) and the cluster's own components may do everything, nobody else anything.
 package authz
 
 import (
 	"context"
 	"slices"
 	"strings"
+
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
 
 	"vigil/apiserver/authn"
 )
@@ -18,6 +22,10 @@ type Attributes struct {
 	Namespace, Name                       string
 	Path                                  string
 	RawQuery                              string // as the request has it: what a list or watch selects
+
+	// Fields and Labels are what a list, watch or deletecollection selects; nil: everything.
+	Fields fields.Selector
+	Labels labels.Selector
 }
 
 // Authorizer decides. allowed false comes with a reason that is shown to the caller, possibly empty; an error means
@@ -42,6 +50,11 @@ func (Components) Authorize(_ context.Context, attr *Attributes) (bool, string, 
 		return true, "", nil
 	case strings.HasPrefix(u.Name, "system:node:") && u.InGroup(authn.GroupNodes):
 		return true, "", nil
+	case attr.Resource == "" && attr.Verb == "get" && slices.Contains(publicPaths, attr.Path):
+		return true, "", nil
 	}
 	return false, "", nil
 }
+
+// publicPaths are what everybody may read: probes and the version (upstream's ClusterRole system:public-info-viewer).
+var publicPaths = []string{"/healthz", "/livez", "/readyz", "/version", "/version/"}

@@ -20,7 +20,7 @@ import (
 
 const prefix = "system:node:"
 
-// Caches are what decisions are made from.
+// Caches are what decisions are made from. ResourceSlices may be nil, if they are not served.
 type Caches struct {
 	Pods, PersistentVolumeClaims, PersistentVolumes, VolumeAttachments, ResourceSlices *watchcache.Cache
 	Prefix                                                                             string // of storage keys, with a slash at the end
@@ -55,6 +55,9 @@ func Name(user *authn.User) string {
 func (a *Authorizer) Authorize(_ context.Context, attr *authz.Attributes) (allowed bool, reason string, err error) {
 	node := Name(attr.User)
 	if node == "" {
+		if attr.User.Name == prefix && attr.User.InGroup(authn.GroupNodes) {
+			return false, fmt.Sprintf("unknown node for user %q", attr.User.Name), nil
+		}
 		return false, "", nil
 	}
 	if attr.Resource != "" {

@@ -68,6 +68,9 @@ func (q *question) attachment() bool {
 
 // nodeNameOf says whether the named object of a cluster-wide resource has this node in spec.nodeName.
 func (q *question) nodeNameOf(cache *watchcache.Cache, path string) bool {
+	if cache == nil {
+		return false
+	}
 	version, ok := cache.Get(q.caches.Prefix + path + "/" + q.Attributes.Name)
 	if !ok {
 		return false
