@@ -127,7 +127,7 @@ func (f *feed) follow(ctx context.Context) (started bool, err error) {
 				return started, w.err()
 			}
 			started = true
-			if err := f.deliver(r, w.responses()); err != nil {
+			if err := f.deliver(ctx, r, w.responses()); err != nil {
 				return started, err
 			}
 			if f.asked == 0 {
@@ -138,16 +138,16 @@ func (f *feed) follow(ctx context.Context) (started bool, err error) {
 }
 
 // deliver calls fn with r and what else is waiting, up to a bound.
-func (f *feed) deliver(r watchResponse, more <-chan watchResponse) error {
+func (f *feed) deliver(ctx context.Context, r watchResponse, more <-chan watchResponse) error {
 	var b Batch
-	f.add(&b, r)
+	f.add(ctx, &b, r)
 	for len(b.Events) < feedBatchEvents {
 		select {
 		case r, ok := <-more:
 			if !ok {
 				return f.hand(b) // the next read finds the channel closed
 			}
-			f.add(&b, r)
+			f.add(ctx, &b, r)
 			continue
 		default:
 		}
@@ -157,7 +157,7 @@ func (f *feed) deliver(r watchResponse, more <-chan watchResponse) error {
 }
 
 // add appends r's events to b, and notes how far the feed is complete.
-func (f *feed) add(b *Batch, r watchResponse) {
+func (f *feed) add(ctx context.Context, b *Batch, r watchResponse) {
 	if len(r.events) == 0 {
 		f.asked = 0
 		f.rev = max(f.rev, r.rev)
@@ -167,7 +167,7 @@ func (f *feed) add(b *Batch, r watchResponse) {
 	done := f.rev // a revision that was delivered before must not come again, whatever etcd sends
 	for _, e := range r.events {
 		if e.Kv.ModRevision > done {
-			b.Events = append(b.Events, toEvent(e))
+			b.Events = append(b.Events, f.store.toEvent(ctx, e))
 		}
 	}
 	// r.rev may be ahead of the events while the watch catches up; only the events count.
@@ -183,10 +183,10 @@ func (f *feed) hand(b Batch) error {
 	return nil
 }
 
-func toEvent(e *mvccpb.Event) Event {
+func (s *Store) toEvent(ctx context.Context, e *mvccpb.Event) Event {
 	ev := Event{Key: string(e.Kv.Key), ModRev: e.Kv.ModRevision}
 	if e.Type != mvccpb.Event_DELETE {
-		ev.Value = e.Kv.Value
+		ev.Value, _, ev.Err = s.seals.open(ctx, ev.Key, e.Kv.Value)
 		if ev.Value == nil {
 			ev.Value = []byte{}
 		}

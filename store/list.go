@@ -30,7 +30,7 @@ func (s *Store) List(ctx context.Context, prefix string, o ListOptions) (_ ListR
 		if err != nil {
 			return ListResult{}, fmt.Errorf("list %s: %w", prefix, err)
 		}
-		res.KVs = appendKVs(res.KVs, page.kvs)
+		res.KVs = s.appendKVs(ctx, res.KVs, page.kvs)
 		res.Rev = page.rev
 		res.More = page.more
 		if !page.more || o.Limit > 0 && int64(len(res.KVs)) >= o.Limit {
@@ -47,12 +47,12 @@ func after(key []byte) []byte {
 	return next
 }
 
-func appendKVs(dst []KV, kvs []*mvccpb.KeyValue) []KV {
+func (s *Store) appendKVs(ctx context.Context, dst []KV, kvs []*mvccpb.KeyValue) []KV {
 	if dst == nil {
 		dst = make([]KV, 0, len(kvs))
 	}
 	for _, kv := range kvs {
-		dst = append(dst, toKV(kv))
+		dst = append(dst, s.seals.openKV(ctx, toKV(kv)))
 	}
 	return dst
 }

@@ -60,7 +60,7 @@ func (s *Store) loadRange(ctx context.Context, from, to []byte, rev int64, fn fu
 		if len(page.kvs) == 0 {
 			return nil
 		}
-		if err := fn(appendKVs(nil, page.kvs)); err != nil || !page.more {
+		if err := fn(s.appendKVs(ctx, nil, page.kvs)); err != nil || !page.more {
 			return err
 		}
 		from = after(page.kvs[len(page.kvs)-1].Key)

@@ -35,7 +35,7 @@ func (s *Store) Get(ctx context.Context, key string) (_ KV, err error) {
 	if err != nil {
 		return KV{}, fmt.Errorf("get %s: %w", key, err)
 	}
-	return toKV(kv), nil
+	return s.seals.openKV(ctx, toKV(kv)), nil
 }
 
 // Update puts value at key if the key's revision is ifRev, and returns the new revision; a *ConflictError otherwise.
@@ -47,7 +47,7 @@ func (s *Store) Update(ctx context.Context, key string, value []byte, ifRev int6
 		return 0, fmt.Errorf("update %s: %w", key, err)
 	}
 	if !ok {
-		return 0, conflict(key, current)
+		return 0, s.conflict(ctx, key, current)
 	}
 	return rev, nil
 }
@@ -62,7 +62,7 @@ func (s *Store) Delete(ctx context.Context, key string, ifRev int64) (rev int64,
 		return 0, fmt.Errorf("delete %s: %w", key, writeError(err))
 	}
 	if !resp.Succeeded {
-		return 0, conflict(key, current(resp))
+		return 0, s.conflict(ctx, key, current(resp))
 	}
 	if resp.Responses[0].GetResponseDeleteRange().GetDeleted() == 0 {
 		return 0, fmt.Errorf("delete %s: %w", key, ErrNotFound)
@@ -73,6 +73,9 @@ func (s *Store) Delete(ctx context.Context, key string, ifRev int64) (rev int64,
 // put is the transaction of Create and Update. ok is false when the compare failed; current (nil: none) is what the
 // key holds then.
 func (s *Store) put(ctx context.Context, key string, value []byte, ifRev int64, ttl time.Duration) (rev int64, now *mvccpb.KeyValue, ok bool, err error) {
+	if value, err = s.seals.seal(ctx, key, value); err != nil {
+		return 0, nil, false, err
+	}
 	var lease int64
 	if ttl > 0 {
 		if lease, err = s.leases.take(ctx, s.engine, ttl); err != nil {
@@ -121,13 +124,14 @@ func current(resp *pb.TxnResponse) *mvccpb.KeyValue {
 	return nil
 }
 
-func conflict(key string, now *mvccpb.KeyValue) error {
+func (s *Store) conflict(ctx context.Context, key string, now *mvccpb.KeyValue) error {
 	if now == nil {
 		return &ConflictError{Current: KV{Key: key}}
 	}
-	return &ConflictError{Current: toKV(now), Found: true}
+	return &ConflictError{Current: s.seals.openKV(ctx, toKV(now)), Found: true}
 }
 
+// toKV is a pair as etcd has it; what it holds may be encrypted.
 func toKV(kv *mvccpb.KeyValue) KV {
 	return KV{Key: string(kv.Key), Value: kv.Value, ModRev: kv.ModRevision}
 }

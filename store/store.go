@@ -43,6 +43,9 @@ type Config struct {
 	// gone; 0 never compacts.
 	CompactInterval time.Duration
 
+	// Sealer encrypts values on their way to etcd, and decrypts them; nil stores them as they are.
+	Sealer Sealer
+
 	Logger     *slog.Logger          // nil discards
 	Registerer prometheus.Registerer // nil means no metrics
 }
@@ -55,6 +58,7 @@ type Store struct {
 	log     *slog.Logger
 	metrics *metrics
 	leases  leases
+	seals   seals
 
 	ctx    context.Context // ends with Close; bounds what callers share
 	cancel context.CancelFunc
@@ -102,6 +106,7 @@ func Open(_ context.Context, cfg Config) (*Store, error) {
 		compact: cfg.CompactInterval,
 		log:     cfg.Logger,
 		metrics: m,
+		seals:   seals{sealer: cfg.Sealer},
 		feeds:   make(map[*feed]struct{}),
 	}
 	s.ctx, s.cancel = context.WithCancel(context.Background())

@@ -1,17 +1,23 @@
 package store
 
 // KV is a value at a key. ModRev is the etcd revision of its last change: the object's resource version.
+//
+// Err is set when the value cannot be decrypted; Value is then what etcd holds. Stale says that the same value would be
+// stored in another way now: encrypted, or with another key.
 type KV struct {
 	Key    string
 	Value  []byte
 	ModRev int64
+	Stale  bool
+	Err    error
 }
 
-// Event is one change of one key. Value is nil for a deletion.
+// Event is one change of one key. Value is nil for a deletion. Err is that of a [KV].
 type Event struct {
 	Key    string
 	Value  []byte
 	ModRev int64
+	Err    error
 }
 
 // Batch is what the feed delivers at once: changes in revision order, never a part of a transaction, and the

@@ -238,7 +238,7 @@ func (c *Cache) change(e *store.Event) *event {
 	if old, ok := c.editor.objects.Get(key); ok {
 		key = old.Key() // one string for all versions
 	}
-	v, err := object.NewVersion(c.res.Type, key, e.ModRev, e.Value)
+	v, err := newVersion(c.res.Type, key, e.ModRev, e.Value, e.Err)
 	if err != nil {
 		c.brokenObject(e.Key, e.ModRev, err)
 		c.editor.breaks(key, e.ModRev, err)
@@ -246,6 +246,14 @@ func (c *Cache) change(e *store.Event) *event {
 	}
 	cur := item{v, c.server.digester.of(v)}
 	return &event{rev: e.ModRev, old: c.editor.set(cur), cur: cur}
+}
+
+// newVersion makes a version of what the store delivered, which sealed says could not be decrypted.
+func newVersion(t *object.Type, key string, rev int64, value []byte, sealed error) (*object.Version, error) {
+	if sealed != nil {
+		return nil, sealed
+	}
+	return object.NewVersion(t, key, rev, value)
 }
 
 // wake tells the cursors that wait on the branches of the last batch. The server calls it after publishing the revision.

@@ -9,7 +9,6 @@ import (
 	"sync"
 	"time"
 
-	"vigil/object"
 	"vigil/store"
 )
 
@@ -128,7 +127,7 @@ func (r *reading) take(kvs []store.KV) {
 			if !r.wanted[c] { // a late load reads one of many
 				continue
 			}
-			v, err := object.NewVersion(c.res.Type, kv.Key, kv.ModRev, kv.Value)
+			v, err := newVersion(c.res.Type, kv.Key, kv.ModRev, kv.Value, kv.Err)
 			if err != nil {
 				c.brokenObject(kv.Key, kv.ModRev, err)
 				r.breaks(c, kv.Key, err)
