@@ -61,6 +61,9 @@ func (o *op) removeCorrupt(ctx context.Context) (*Result, error) {
 }
 
 func (o *op) readable(kv store.KV) bool {
+	if kv.Err != nil {
+		return false
+	}
 	v, err := object.NewVersion(o.k.Type, kv.Key, kv.ModRev, kv.Value)
 	if err == nil {
 		_, err = v.Decode()

@@ -59,6 +59,7 @@ func (a *attempt) failed(err error) {
 type current struct {
 	v     *object.Version // nil when there is no object
 	fresh bool            // it comes from etcd, not from the cache
+	stale bool            // etcd has it encrypted in another way than it would be now
 }
 
 // run brings the object at key from its current state to the one that try computes, however often others change it in
@@ -81,6 +82,9 @@ func (o *op) loop(ctx context.Context, key string, atLeast int64, try func(cur *
 	}
 	for {
 		a, err := try(cur.v)
+		if err == nil && a.do == keep && a.stored != nil && cur.stale {
+			a.do = put // the same once more, but with the newest key
+		}
 		if err != nil || a.do == keep {
 			a.rolledBack()
 			if !cur.fresh {
@@ -188,17 +192,20 @@ func (o *op) refresh(ctx context.Context, key string, cur *current) (changed boo
 		return false, err
 	}
 	if cur.v != nil && cur.v.Revision() == kv.ModRev {
-		cur.fresh = true
-		return false, nil
+		cur.fresh, cur.stale = true, kv.Stale
+		return cur.stale, nil
 	}
 	return true, o.take(cur, kv, true)
 }
 
 // take makes what etcd returned the current state.
 func (o *op) take(cur *current, kv store.KV, found bool) error {
-	*cur = current{fresh: true}
+	*cur = current{fresh: true, stale: kv.Stale}
 	if !found {
 		return nil
+	}
+	if kv.Err != nil {
+		return kv.Err
 	}
 	v, err := object.NewVersion(o.k.Type, kv.Key, kv.ModRev, kv.Value)
 	cur.v = v
