@@ -3,23 +3,24 @@ package apiserver
 import (
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
-	"fmt"
 	"log/slog"
 	"net"
-	"os"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"vigil/apiserver/admission/plugins"
+	"vigil/apiserver/authn"
 	"vigil/apiserver/authz"
 	"vigil/apiserver/budget"
+	"vigil/apiserver/health"
 	"vigil/apiserver/satoken"
 	"vigil/apiserver/write"
 	"vigil/kinds"
+	"vigil/pki"
 	"vigil/store"
 	"vigil/watchcache"
 )
@@ -34,8 +35,14 @@ type Config struct {
 
 	// TLSCertFile and TLSKeyFile hold the serving certificate with its chain, PEM.
 	TLSCertFile, TLSKeyFile string
-	// ClientCAFile holds the CAs that sign client certificates, PEM. Without it nobody can authenticate.
+	// TLSMinVersion is the least version of TLS, default 1.2 (--tls-min-version). TLSCipherSuites are those of TLS 1.2, by
+	// default the ones with forward secrecy and authenticated encryption (--tls-cipher-suites); TLS 1.3 chooses its own.
+	TLSMinVersion   uint16
+	TLSCipherSuites []uint16
+	// ClientCAFile holds the CAs that sign client certificates, PEM. All these files are read again when they change.
 	ClientCAFile string
+	// Authentication says what else callers may show.
+	Authentication Authentication
 
 	Store *store.Store
 	Kinds *kinds.Table
@@ -47,6 +54,8 @@ type Config struct {
 	Authorizer authz.Authorizer
 	// Admission says which plug-ins have a say about writes; the rest of it is the server's.
 	Admission plugins.Config
+	// Checks are further conditions that /healthz, /livez and /readyz show.
+	Checks []health.Check
 	// StartHooks run once the caches are loaded, each in its own goroutine. The server is not ready before they are done.
 	StartHooks []StartHook
 
@@ -105,6 +114,12 @@ func (c Config) withDefaults() (Config, error) {
 	if c.Authorizer == nil {
 		c.Authorizer = authz.Components{}
 	}
+	if c.TLSMinVersion == 0 {
+		c.TLSMinVersion = tls.VersionTLS12
+	}
+	if len(c.TLSCipherSuites) == 0 {
+		c.TLSCipherSuites = cipherSuites
+	}
 	if c.MaxRequestsInflight == 0 {
 		c.MaxRequestsInflight = 400
 	}
@@ -146,31 +161,35 @@ var cipherSuites = []uint16{
 	tls.TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256,
 }
 
-// loadTLS reads the serving certificate and the client CAs.
-func loadTLS(c *Config) (*tls.Config, *x509.CertPool, error) {
-	cert, err := tls.LoadX509KeyPair(c.TLSCertFile, c.TLSKeyFile)
+// loadTLS reads the serving certificate. A new one in its files serves new connections; so do new client CAs.
+func loadTLS(c *Config, chain *authn.Chain) (*tls.Config, error) {
+	pair, err := pki.NewKeyPair(c.TLSCertFile, c.TLSKeyFile, c.Logger)
 	if err != nil {
-		return nil, nil, fmt.Errorf("load serving certificate %s: %w", c.TLSCertFile, err)
+		return nil, err
 	}
 	conf := &tls.Config{
-		MinVersion:   tls.VersionTLS12,
-		CipherSuites: cipherSuites,
-		NextProtos:   []string{"h2", "http/1.1"},
-		Certificates: []tls.Certificate{cert},
+		MinVersion:     c.TLSMinVersion,
+		CipherSuites:   c.TLSCipherSuites,
+		NextProtos:     []string{"h2", "http/1.1"},
+		GetCertificate: pair.GetCertificate,
 		// Asked for, and checked by package authn: a bad certificate is answered with 401.
 		ClientAuth: tls.RequestClientCert,
+		// They tell clients that have several certificates which to show.
+		ClientCAs: chain.ClientCAs(),
 	}
-	if c.ClientCAFile == "" {
-		return conf, nil, nil
+	var renewed atomic.Pointer[tls.Config] // with other client CAs
+	conf.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) {
+		cas := chain.ClientCAs()
+		if cas == conf.ClientCAs {
+			return nil, nil //nolint:nilnil // which is how a tls.Config is told to go on
+		}
+		now := renewed.Load()
+		if now == nil || now.ClientCAs != cas {
+			now = conf.Clone()
+			now.GetConfigForClient, now.ClientCAs = nil, cas
+			renewed.Store(now)
+		}
+		return now, nil
 	}
-	pem, err := os.ReadFile(c.ClientCAFile)
-	if err != nil {
-		return nil, nil, fmt.Errorf("read client CA: %w", err)
-	}
-	roots := x509.NewCertPool()
-	if !roots.AppendCertsFromPEM(pem) {
-		return nil, nil, fmt.Errorf("client CA %s: no certificate in it", c.ClientCAFile)
-	}
-	conf.ClientCAs = roots // names the CAs to clients that have several certificates
-	return conf, roots, nil
+	return conf, nil
 }

@@ -2,24 +2,20 @@ package apiserver
 
 import (
 	"context"
-	"crypto/tls"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
 	"vigil/apiserver/authn"
 )
 
-// connection is what the server knows of one client connection. The certificate is verified once, with the first request,
-// and the identity stays with the connection.
+// connection is what the server knows of one client connection. Its certificate is verified once, with the first request.
 type connection struct {
-	once     sync.Once
-	identity *authn.Identity
-	err      error // why there is no identity
-	requests prometheus.Counter
-	user     atomic.Pointer[authn.User] // nil before the first request; for metrics
+	credentials authn.Connection
+	once        sync.Once
+	requests    prometheus.Counter         // by the kind of the first request's user
+	user        atomic.Pointer[authn.User] // who sent the first request, nil before it; for metrics
 }
 
 type connectionKey struct{}
@@ -29,27 +25,26 @@ func (s *Server) ConnContext(ctx context.Context) context.Context {
 	return context.WithValue(ctx, connectionKey{}, new(connection))
 }
 
-// caller returns who sent a request. The error says why nobody is known; it is authn.ErrNoCredentials when there was no
-// certificate.
-func (s *Server) caller(ctx context.Context, state *tls.ConnectionState) (*connection, error) {
-	c, ok := ctx.Value(connectionKey{}).(*connection)
-	if !ok {
-		c = new(connection)
+// connection returns what is known of the connection that a request came by.
+func (s *Server) connection(ctx context.Context) *connection {
+	if c, ok := ctx.Value(connectionKey{}).(*connection); ok {
+		return c
 	}
+	return new(connection)
+}
+
+// count counts a request of a user; nil is one who was refused.
+func (c *connection) count(s *Server, user *authn.User) {
 	c.once.Do(func() {
-		c.identity, c.err = s.authn.Authenticate(state)
-		kind, user := "anonymous", authn.Anonymous()
-		if c.err == nil {
-			kind, user = c.identity.User.Kind(), c.identity.User
+		if user == nil {
+			user = authn.Anonymous()
+		}
+		kind := user.Kind()
+		if user.Name == authn.NameAnonymous {
+			kind = "anonymous"
 		}
 		c.user.Store(user)
 		c.requests = s.metrics.Identity(kind)
 	})
-	if c.err != nil {
-		return c, c.err
-	}
-	if time.Now().After(c.identity.NotAfter) {
-		return c, errExpired
-	}
-	return c, nil
+	c.requests.Inc()
 }

@@ -20,18 +20,20 @@ import (
 	"vigil/apiserver/respond"
 )
 
-var errExpired = errors.New("client certificate has expired")
-
 // call is one request on its way.
 type call struct {
 	server *Server
 	rec    recorder
 	req    *http.Request
 	info   request.Info
-	user   *authn.User
+	user   *authn.User // as whom the request is done
 	began  time.Time
 	ctx    context.Context // ends with the request's deadline; the request's own until that is known
 	place  *inflight       // taken by admit
+
+	// impersonator is who sent the request when that is not user; nil when it is. constraint says what it was allowed by.
+	impersonator *authn.User
+	constraint   string
 
 	auditID [1]string // what the header refers to, so that it is not allocated on its own
 	attr    authz.Attributes
@@ -61,18 +63,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		h.Set("Connection", "close") // a GOAWAY in HTTP/2: what runs goes on
 	}
 
-	conn, err := s.caller(r.Context(), r.TLS)
-	conn.requests.Inc()
-	switch {
-	case err == nil:
-		c.user = conn.identity.User
-	case authn.Bearer(r) != "":
-		if c.user, _, err = s.tokens.Verifier.AuthenticateToken(r.Context(), authn.Bearer(r), nil); err == nil {
-			r.Header.Del("Authorization")
-		}
-	case errors.Is(err, authn.ErrNoCredentials) && isPublic(r):
-		c.user, err = authn.Anonymous(), nil
-	}
+	err := c.authenticate(c.began)
 	if err != nil {
 		s.log.Debug("request refused", "err", err, "remote", r.RemoteAddr)
 		respond.Error(&c.rec, r, apierrors.NewUnauthorized("Unauthorized"))
@@ -88,19 +79,6 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	} else {
 		c.servePath()
 	}
-}
-
-// isPublic says whether a request may come without a certificate: what probes and version checks need, nothing else
-// (upstream's ClusterRole system:public-info-viewer).
-func isPublic(r *http.Request) bool {
-	if r.Method != http.MethodGet && r.Method != http.MethodHead {
-		return false
-	}
-	switch r.URL.Path {
-	case "/healthz", "/livez", "/readyz", "/version", "/version/":
-		return true
-	}
-	return false
 }
 
 // finish turns a panic into a 500 and counts the request.
@@ -129,14 +107,20 @@ func (c *call) finish() {
 	c.resource.Done(c.verb, c.info.Scope(), code, dryRun, time.Since(c.began))
 }
 
-// authorize asks whether the caller may do this; if not it has answered.
-func (c *call) authorize() bool {
+// describe fills in what is decided on.
+func (c *call) describe() {
 	attr := &c.attr
 	attr.User, attr.Verb, attr.Path, attr.RawQuery = c.user, c.info.Verb, c.info.Path, c.req.URL.RawQuery
 	if c.info.IsResource() {
 		attr.Group, attr.Version, attr.Resource, attr.Subresource = c.info.Group, c.info.Version, c.info.Resource, c.info.Subresource
 		attr.Namespace, attr.Name = c.info.Namespace, c.info.Name
 	}
+}
+
+// authorize asks whether the caller may do this; if not it has answered.
+func (c *call) authorize() bool {
+	c.describe()
+	attr := &c.attr
 	allowed, reason, err := c.server.authz.Authorize(c.ctx, attr)
 	switch {
 	case allowed:

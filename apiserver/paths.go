@@ -117,13 +117,16 @@ func (p *paths) find(path string) http.Handler {
 // servePath answers a request for a non-resource path.
 func (c *call) servePath() {
 	c.verb = methodVerb(c.req.Method)
+	if !c.impersonate() {
+		return
+	}
 	if !longRunning(c.info.Path) {
 		if !c.admit() {
 			return
 		}
 		defer c.place.leave()
 	}
-	if c.user.Name != "system:anonymous" && !c.authorize() {
+	if !c.authorize() {
 		return
 	}
 	p := c.server.paths

@@ -78,6 +78,9 @@ func (c *call) serveResource() {
 			c.resource = sub.metrics
 		}
 	}
+	if !c.impersonate() {
+		return
+	}
 	if c.info.Verb == "watch" {
 		if c.authorize() {
 			c.warnDeprecated(rt)

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"vigil/apiserver/authn"
+	"vigil/apiserver/authn/external"
 	"vigil/apiserver/authz"
 	"vigil/apiserver/budget"
 	"vigil/apiserver/health"
@@ -37,7 +38,9 @@ type Server struct {
 	store          *store.Store
 	prefix         string // of all keys, with a slash at the end
 	tls            *tls.Config
-	authn          *authn.X509
+	authn          *authn.Chain
+	anonymous      authn.AnonymousRule
+	external       *external.Tokens // nil: nobody else is asked about tokens
 	tokens         *satoken.Tokens
 	authz          authz.Authorizer
 	caches         *watchcache.Server
@@ -84,11 +87,6 @@ func New(config Config) (*Server, error) {
 		lists:          budget.New(config.Lists),
 		identities:     newIdentities(),
 	}
-	tlsConfig, roots, err := loadTLS(&config)
-	if err != nil {
-		return nil, fmt.Errorf("api server: %w", err)
-	}
-	s.tls, s.authn = tlsConfig, authn.NewX509(roots)
 	s.other = s.metrics.Resource("", "", "", "")
 	metrics.RegisterCompressed(config.Registerer, s.compressor.SizeBytes)
 	config.Registerer.MustRegister(s.identities)
@@ -118,6 +116,12 @@ func New(config Config) (*Server, error) {
 		}
 	}
 	if err := s.makeTokens(); err != nil {
+		return nil, fmt.Errorf("api server: %w", err)
+	}
+	if err := s.makeAuthentication(); err != nil {
+		return nil, fmt.Errorf("api server: %w", err)
+	}
+	if s.tls, err = loadTLS(&config, s.authn); err != nil {
 		return nil, fmt.Errorf("api server: %w", err)
 	}
 	for resource := range config.WatchCacheSizes {
@@ -238,6 +242,9 @@ func (s *Server) Run(ctx context.Context) error {
 	})
 	g.Go(func() error { return s.reader.Run(cacheCtx) })
 	g.Go(func() error { return s.lists.Run(cacheCtx) })
+	if s.external != nil {
+		g.Go(func() error { return s.external.Run(ctx) })
+	}
 	for i, hook := range s.config.StartHooks {
 		g.Go(func() error { return s.runHook(ctx, hook, s.started[i]) })
 	}
@@ -381,6 +388,7 @@ func (s *Server) checks() (healthz, livez, readyz []health.Check) {
 		return nil
 	}
 	base := []health.Check{{Name: "ping", Func: ok}, {Name: "log", Func: ok}, {Name: "etcd", Func: etcd}}
+	base = append(base, s.config.Checks...)
 	readyz = append(readyz, base...)
 	readyz = append(readyz, health.Check{Name: "etcd-readiness", Func: etcd}, health.Check{Name: "informer-sync", Func: synced})
 	healthz, livez = append(healthz, base...), append(livez, base...)

@@ -29,7 +29,7 @@ func (s *Server) makeTokens() error {
 
 // hooks are those of the configuration, and those of what the server itself answers.
 func (s *Server) hooks() map[schema.GroupResource]write.Hook {
-	hooks := review.Hooks(review.Config{Authorizer: s.authz, Tokens: s.tokens.Verifier})
+	hooks := review.Hooks(review.Config{Authorizer: s.authz, Tokens: s.authn})
 	maps.Copy(hooks, s.config.WriteHooks)
 	if s.tokens.Issuer != nil {
 		accounts := schema.GroupResource{Resource: "serviceaccounts"}

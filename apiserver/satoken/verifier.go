@@ -29,6 +29,12 @@ func newVerifier(c *Config, keys []publicKey) *Verifier {
 	return &Verifier{issuers: c.Issuers, audiences: c.Audiences, keys: keys, objects: c.Objects, now: c.Now}
 }
 
+// Audiences are the names of this server.
+func (v *Verifier) Audiences() []string { return v.audiences }
+
+// Issuers are who tokens may come from.
+func (v *Verifier) Issuers() []string { return v.issuers }
+
 // errInvalidated says that what a token is bound to has gone.
 var errInvalidated = errors.New("service account token has been invalidated")
 
