@@ -53,6 +53,7 @@ type conn struct {
 	streams  map[uint32]*stream
 	lastID   uint32 // highest stream the client has opened
 	handlers int    // running, those of streams that are gone included
+	bodies   int    // streams in streams with a body
 	over     recent // streams that ended not long ago
 
 	window     int32 // what the client lets us send, all streams together

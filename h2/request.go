@@ -158,7 +158,9 @@ func (c *conn) request(id uint32, end bool) error {
 	if wrong != "" {
 		return &streamError{id, http2.ErrCodeProtocol, wrong}
 	}
-	st.body = b
+	if st.body = b; b != nil {
+		c.bodies++
+	}
 	handler := c.handler
 	if c.block.truncated {
 		handler = http.HandlerFunc(tooLarge)

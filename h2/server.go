@@ -247,11 +247,11 @@ func (s *Server) notify() {
 	s.mu.Unlock()
 }
 
-// snapshot returns the connections of this moment.
-func (s *Server) snapshot() []*conn {
+// snapshot appends the connections of this moment to list.
+func (s *Server) snapshot(list []*conn) []*conn {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	list := make([]*conn, 0, len(s.conns))
+	list = slices.Grow(list, len(s.conns))
 	for c := range s.conns {
 		list = append(list, c)
 	}
@@ -263,7 +263,7 @@ func (s *Server) startShutdown() {
 	s.mu.Lock()
 	s.shutdown = true
 	s.mu.Unlock()
-	for _, c := range s.snapshot() {
+	for _, c := range s.snapshot(nil) {
 		c.shutdown()
 	}
 }
@@ -299,7 +299,7 @@ func (s *Server) Close() {
 	s.shutdown = true
 	chunked := slices.Collect(maps.Keys(s.chunked))
 	s.mu.Unlock()
-	for _, c := range s.snapshot() {
+	for _, c := range s.snapshot(nil) {
 		c.abort()
 	}
 	for _, c := range chunked {

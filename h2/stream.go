@@ -93,6 +93,7 @@ func (st *stream) endLocked(err error) {
 		}
 	}
 	if st.body != nil {
+		c.bodies--
 		st.body.dropLocked()
 	}
 	if st.done != nil {

@@ -25,14 +25,17 @@ var keepAlivePing = [8]byte{'k', 'e', 'e', 'p', 'a', 'l', 'i', 'v'}
 func (s *Server) sweep(tick time.Duration, idle <-chan struct{}) {
 	ticker := time.NewTicker(tick)
 	defer ticker.Stop()
+	var conns []*conn // kept from tick to tick
 	for {
 		select {
 		case <-idle:
 			return
 		case <-ticker.C:
-			for _, c := range s.snapshot() {
+			conns = s.snapshot(conns[:0])
+			for _, c := range conns {
 				c.look(tick)
 			}
+			clear(conns)
 		}
 	}
 }
@@ -61,14 +64,14 @@ func (c *conn) look(tick time.Duration) {
 		return
 	}
 	c.lookStalledLocked(tick)
-	if c.limits.read > 0 {
+	if c.limits.read > 0 && c.bodies > 0 {
 		c.lookBodiesLocked(tick)
 	}
 	c.unlock()
 }
 
-// lookBodiesLocked gives up bodies that do not come to their end. It looks at every stream, but not often: the bodies of most are
-// there before the first look.
+// lookBodiesLocked gives up bodies that do not come to their end. It looks at every stream of a connection that has a body, but not
+// often: the bodies of most are there before the first look.
 func (c *conn) lookBodiesLocked(tick time.Duration) {
 	for _, st := range c.streams {
 		b := st.body
