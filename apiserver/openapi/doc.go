@@ -3,6 +3,7 @@
 // merge, and to explain fields.
 //
 // Paths come from the table of kinds (paths.go), schemas from the Go types by reflection (schema.go): names, JSON tags,
-// patch strategies, and the descriptions that k8s.io/api generates. Documents are made when first asked for. The HTTP
+// patch strategies, and the descriptions that k8s.io/api generates; what only the sources' comments say (list types, enums, defaults) is in the
+// generated file of internal/markers. Documents are made when first asked for. The HTTP
 // side (hashes, ETags, redirects, protobuf) is kube-openapi's.
 package openapi

@@ -1,6 +1,8 @@
 package openapi
 
 import (
+	"slices"
+
 	"k8s.io/kube-openapi/pkg/spec3"
 	"k8s.io/kube-openapi/pkg/validation/spec"
 )
@@ -42,6 +44,7 @@ var (
 
 	// writeParameters are the options of creates, updates and patches.
 	writeParameters  = []*spec3.Parameter{dryRun, fieldManager, fieldValidation}
+	patchParameters  = append(slices.Clone(writeParameters), query("force", "boolean", "Take the fields that others own. Only for apply patches."))
 	deleteParameters = []*spec3.Parameter{
 		dryRun,
 		query("gracePeriodSeconds", "integer", "How long the object may take to end by itself."),

@@ -18,7 +18,7 @@ import (
 var (
 	objectTypes = []string{"application/json", "application/yaml", "application/vnd.kubernetes.protobuf"}
 	listTypes   = append(slices.Clone(objectTypes), "application/json;stream=watch", "application/vnd.kubernetes.protobuf;stream=watch")
-	patchTypes  = []string{"application/json-patch+json", "application/merge-patch+json", "application/strategic-merge-patch+json"}
+	patchTypes  = []string{"application/json-patch+json", "application/merge-patch+json", "application/strategic-merge-patch+json", "application/apply-patch+yaml"}
 )
 
 // document builds the document of one group and version.
@@ -35,6 +35,16 @@ type document struct {
 
 // build makes the document of the given rows, which are all of group and version gv.
 func build(gv schema.GroupVersion, rows []*kinds.Kind, version string) *spec3.OpenAPI {
+	d := newGroup(gv, version, newSchemas(true))
+	for _, k := range rows {
+		d.add(k)
+	}
+	d.doc.Components = &spec3.Components{Schemas: d.types.models}
+	return d.doc
+}
+
+// newGroup begins a document of gv, whose models go into types.
+func newGroup(gv schema.GroupVersion, version string, types *schemas) *document {
 	group, root := gv.Group, "/apis/"+gv.String()
 	if group == "" {
 		group, root = "core", "/api/"+gv.Version
@@ -43,7 +53,7 @@ func build(gv schema.GroupVersion, rows []*kinds.Kind, version string) *spec3.Op
 	d := &document{
 		gv: gv, root: root, tag: first + "_" + gv.Version, camel: title(first) + title(gv.Version),
 		doc:   newDocument(version),
-		types: newSchemas(true),
+		types: types,
 	}
 	meta := schema.GroupVersion{Version: "v1"}
 	d.status = d.types.kind(&metav1.Status{}, meta.WithKind("Status"))
@@ -51,11 +61,7 @@ func build(gv schema.GroupVersion, rows []*kinds.Kind, version string) *spec3.Op
 	d.watchEvent = d.types.kind(&metav1.WatchEvent{}, gv.WithKind("WatchEvent"))
 	d.patch = d.types.kind(&metav1.Patch{}, schema.GroupVersionKind{})
 	delete(d.types.models[d.patch].Extensions, "x-kubernetes-group-version-kind")
-	for _, k := range rows {
-		d.add(k)
-	}
-	d.doc.Components = &spec3.Components{Schemas: d.types.models}
-	return d.doc
+	return d
 }
 
 func newDocument(version string) *spec3.OpenAPI {
@@ -123,7 +129,7 @@ func (d *document) add(k *kinds.Kind) {
 		item.Put = withBody(respondWith(withQuery(op("put", "replace", scope, k.GVK), writeParameters), model, objectTypes, "200", "201"), model, []string{"*/*"}, true)
 	}
 	if has("patch") {
-		item.Patch = withBody(respondWith(withQuery(op("patch", "patch", scope, k.GVK), writeParameters), model, objectTypes, "200", "201"), d.patch, patchTypes, true)
+		item.Patch = withBody(respondWith(withQuery(op("patch", "patch", scope, k.GVK), patchParameters), model, objectTypes, "200", "201"), d.patch, patchTypes, true)
 	}
 	if has("delete") {
 		result := d.status
@@ -159,7 +165,7 @@ func (d *document) addSubresource(k *kinds.Kind, sub *kinds.Subresource, base, m
 		case "update":
 			path.Put = withBody(respondWith(withQuery(d.operation("put", "replace"+id, gvk), writeParameters), model, objectTypes, "200", "201"), model, []string{"*/*"}, true)
 		case "patch":
-			path.Patch = withBody(respondWith(withQuery(d.operation("patch", "patch"+id, gvk), writeParameters), model, objectTypes, "200", "201"), d.patch, patchTypes, true)
+			path.Patch = withBody(respondWith(withQuery(d.operation("patch", "patch"+id, gvk), patchParameters), model, objectTypes, "200", "201"), d.patch, patchTypes, true)
 		case "create":
 			path.Post = withBody(respondWith(withQuery(d.operation("post", "create"+id, gvk), writeParameters), model, objectTypes, "200", "201", "202"), model, []string{"*/*"}, true)
 		}

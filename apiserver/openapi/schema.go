@@ -1,11 +1,18 @@
 package openapi
 
 import (
+	"encoding/json"
+	"maps"
 	"reflect"
+	"slices"
+	"strconv"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/kube-openapi/pkg/validation/spec"
+
+	"vigil/apiserver/openapi/internal/markers"
 )
 
 // modelName is implemented by all types of k8s.io/api: "io.k8s.api.core.v1.Pod".
@@ -43,7 +50,9 @@ func (s *schemas) kind(obj any, gvk schema.GroupVersionKind) string {
 	name := modelNameOf(t)
 	if m := s.models[name]; m != nil {
 		marks, _ := m.Extensions["x-kubernetes-group-version-kind"].([]any)
-		m.AddExtension("x-kubernetes-group-version-kind", append(marks, gvkMap(gvk)))
+		if mark := gvkMap(gvk); !slices.ContainsFunc(marks, func(other any) bool { return maps.Equal(other.(map[string]any), mark) }) {
+			m.AddExtension("x-kubernetes-group-version-kind", append(marks, mark))
+		}
 	}
 	return name
 }
@@ -84,7 +93,9 @@ func (s *schemas) of(t reflect.Type) spec.Schema {
 
 func (s *schemas) define(t reflect.Type) spec.Schema {
 	zero := reflect.Zero(t).Interface()
-	var out spec.Schema
+	known := markers.Of(t)
+	out := spec.Schema{SchemaProps: spec.SchemaProps{Description: known.Doc}}
+	mapType(&out, known.MapType)
 	if doc, ok := zero.(swaggerDoc); ok {
 		out.Description = doc.SwaggerDoc()[""]
 	}
@@ -110,6 +121,9 @@ func (s *schemas) define(t reflect.Type) spec.Schema {
 		out.Type, out.Format = []string{"number"}, "double"
 	case reflect.String:
 		out.Type = []string{"string"}
+		for _, v := range known.Enum {
+			out.Enum = append(out.Enum, v.Value)
+		}
 	case reflect.Slice, reflect.Array:
 		if t.Elem().Kind() == reflect.Uint8 {
 			out.Type, out.Format = []string{"string"}, "byte"
@@ -129,6 +143,7 @@ func (s *schemas) define(t reflect.Type) spec.Schema {
 
 // fields adds the properties of a struct, those of embedded structs included.
 func (s *schemas) fields(t reflect.Type, out *spec.Schema) {
+	known := markers.Of(t)
 	var docs map[string]string
 	if doc, ok := reflect.Zero(t).Interface().(swaggerDoc); ok {
 		docs = doc.SwaggerDoc()
@@ -145,28 +160,102 @@ func (s *schemas) fields(t reflect.Type, out *spec.Schema) {
 		case name == "":
 			continue
 		}
-		property := s.of(f.Type)
-		if doc := docs[name]; doc != "" {
-			if ref := property.Ref.String(); ref != "" && s.v3 {
-				// Whatever stands beside a reference is ignored: wrap it.
-				property = spec.Schema{SchemaProps: spec.SchemaProps{AllOf: []spec.Schema{property}}}
-			}
-			property.Description = doc
-		}
-		if strategy := f.Tag.Get("patchStrategy"); strategy != "" {
-			property.AddExtension("x-kubernetes-patch-strategy", strategy)
-		}
-		if key := f.Tag.Get("patchMergeKey"); key != "" {
-			property.AddExtension("x-kubernetes-patch-merge-key", key)
-			property.AddExtension("x-kubernetes-list-type", "map")
-			property.AddExtension("x-kubernetes-list-map-keys", []any{key})
-		}
-		if !strings.Contains(options, "omitempty") && !strings.Contains(options, "omitzero") {
+		optional := strings.Contains(options, "omitempty") || strings.Contains(options, "omitzero")
+		out.SetProperty(name, s.property(f, optional, firstOf(docs[name], known.Fields[name].Doc), known.Fields[name]))
+		if !optional {
 			out.Required = append(out.Required, name)
 		}
-		if out.Properties == nil {
-			out.Properties = map[string]spec.Schema{}
-		}
-		out.Properties[name] = property
 	}
+}
+
+// property is the schema of a field: its type's, with what is said about the field itself.
+func (s *schemas) property(f reflect.StructField, optional bool, doc string, known markers.Field) spec.Schema {
+	property := s.of(f.Type)
+	if property.Ref.String() != "" && s.v3 {
+		// Whatever stands beside a reference is ignored: wrap it.
+		property = spec.Schema{SchemaProps: spec.SchemaProps{AllOf: []spec.Schema{property}}}
+	}
+	if doc != "" {
+		property.Description = doc
+	}
+	property.Description += possible(f.Type)
+	property.Default = zeroDefault(f.Type, optional)
+	if len(known.Default) > 0 {
+		// The marker is JSON, else it would not be in the file.
+		_ = json.Unmarshal(known.Default, &property.Default)
+	}
+	if strategy := f.Tag.Get("patchStrategy"); strategy != "" {
+		property.AddExtension("x-kubernetes-patch-strategy", strategy)
+	}
+	if key := f.Tag.Get("patchMergeKey"); key != "" {
+		property.AddExtension("x-kubernetes-patch-merge-key", key)
+	}
+	if known.ListType != "" {
+		property.AddExtension("x-kubernetes-list-type", known.ListType)
+	}
+	if len(known.MapKeys) > 0 {
+		keys := make([]any, len(known.MapKeys))
+		for i, key := range known.MapKeys {
+			keys[i] = key
+		}
+		property.AddExtension("x-kubernetes-list-map-keys", keys)
+	}
+	mapType(&property, known.MapType)
+	return property
+}
+
+// zeroDefault is what a field that is not a pointer has when nothing is said: an empty struct, and if it is always there, the zero of a
+// scalar. It is nil for all others.
+func zeroDefault(t reflect.Type, optional bool) any {
+	if _, ok := reflect.Zero(t).Interface().(schemaType); ok || t == reflect.TypeFor[runtime.RawExtension]() {
+		return nil
+	}
+	switch kind := t.Kind(); {
+	case kind == reflect.Struct:
+		return map[string]any{}
+	case optional:
+		return nil
+	case kind == reflect.Bool:
+		return false
+	case kind == reflect.String:
+		return ""
+	case kind >= reflect.Int && kind <= reflect.Float64:
+		return 0
+	}
+	return nil
+}
+
+func mapType(out *spec.Schema, mapType string) {
+	if mapType != "" {
+		out.AddExtension("x-kubernetes-map-type", mapType)
+	}
+}
+
+// possible describes the values of a field whose type is an enum.
+func possible(t reflect.Type) string {
+	if t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	values := markers.Of(t).Enum
+	if t.Kind() != reflect.String || len(values) == 0 {
+		return ""
+	}
+	var b strings.Builder
+	b.WriteString("\n\nPossible enum values:")
+	for _, v := range values {
+		b.WriteString("\n - `" + strconv.Quote(v.Value) + "`")
+		if v.Doc != "" {
+			b.WriteString(" " + v.Doc)
+		}
+	}
+	return b.String()
+}
+
+func firstOf(texts ...string) string {
+	for _, text := range texts {
+		if text != "" {
+			return text
+		}
+	}
+	return ""
 }

@@ -12,6 +12,7 @@ import (
 
 	openapi_v2 "github.com/google/gnostic-models/openapiv2"
 	"google.golang.org/protobuf/proto"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/kube-openapi/pkg/validation/spec"
 
 	"vigil/kinds"
@@ -62,17 +63,20 @@ func (s *swagger) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	http.ServeContent(w, r, "", s.made, bytes.NewReader(body))
 }
 
-// merged is the Swagger 2.0 document: all models, without paths.
+// merged is the Swagger 2.0 document: the models and paths of all groups and versions.
 func merged(rows []*kinds.Kind, version string) *spec.Swagger {
 	types := newSchemas(false)
+	paths := map[string]spec.PathItem{}
+	byGV := map[schema.GroupVersion][]*kinds.Kind{}
 	for _, k := range rows {
-		if k.New == nil {
-			continue
+		byGV[k.GVK.GroupVersion()] = append(byGV[k.GVK.GroupVersion()], k)
+	}
+	for gv, in := range byGV {
+		d := newGroup(gv, version, types)
+		for _, k := range in {
+			d.add(k)
 		}
-		types.kind(k.New(), k.GVK)
-		if k.NewList != nil {
-			types.kind(k.NewList(), k.GVK.GroupVersion().WithKind(k.GVK.Kind+"List"))
-		}
+		swaggerPaths(d.doc.Paths.Paths, paths)
 	}
 	definitions := spec.Definitions{}
 	for name, m := range types.models {
@@ -81,7 +85,7 @@ func merged(rows []*kinds.Kind, version string) *spec.Swagger {
 	return &spec.Swagger{SwaggerProps: spec.SwaggerProps{
 		Swagger:     "2.0",
 		Info:        &spec.Info{InfoProps: spec.InfoProps{Title: "Kubernetes", Version: version}},
-		Paths:       &spec.Paths{Paths: map[string]spec.PathItem{}},
+		Paths:       &spec.Paths{Paths: paths},
 		Definitions: definitions,
 	}}
 }
