@@ -24,6 +24,7 @@ type Chunked struct {
 	limit int // Server.MaxPending
 	tls   *tls.Conn
 	sock  *socket
+	state func(net.Conn, http.ConnState) // the http.Server's ConnState, which hears of the end; may be nil
 
 	mu                  sync.Mutex // as conn.mu: may be held while taking socket.mu
 	err                 error      // why it is over
@@ -32,21 +33,40 @@ type Chunked struct {
 
 // accepted is what the context of an HTTP/1.1 request knows of its connection.
 type accepted struct {
-	srv  *Server
-	conn net.Conn
+	srv   *Server
+	conn  net.Conn
+	state func(net.Conn, http.ConnState)
 }
 
 type acceptedKey struct{}
 
-// remember puts every connection of hs into its requests' contexts.
+// remember puts every connection of hs into its requests' contexts. hs.ConnState does not hear that a connection is hijacked which
+// becomes a Chunked, but that it is closed, when it is.
 func (s *Server) remember(hs *http.Server) {
-	inner := hs.ConnContext
+	inner, state := hs.ConnContext, hs.ConnState
 	hs.ConnContext = func(ctx context.Context, c net.Conn) context.Context {
 		if inner != nil {
 			ctx = inner(ctx, c)
 		}
-		return context.WithValue(ctx, acceptedKey{}, &accepted{s, c})
+		return context.WithValue(ctx, acceptedKey{}, &accepted{s, c, state})
 	}
+	if state != nil {
+		hs.ConnState = func(c net.Conn, to http.ConnState) {
+			if to != http.StateHijacked || !taken(c) {
+				state(c, to)
+			}
+		}
+	}
+}
+
+// taken says whether a connection is becoming a Chunked.
+func taken(c net.Conn) bool {
+	if tc, ok := c.(*tls.Conn); ok {
+		if sock, ok := tc.NetConn().(*socket); ok {
+			return sock.taken.Load()
+		}
+	}
+	return false
 }
 
 // chunkable returns the connection of a request that DetachChunked can take over.
@@ -88,14 +108,16 @@ func DetachChunked(w http.ResponseWriter, r *http.Request) (*Chunked, error) {
 	}
 	_ = w.Header().Write(&head) // a bytes.Buffer does not fail
 	head.WriteString("Connection: close\r\nTransfer-Encoding: chunked\r\n\r\n")
+	sock.taken.Store(true)
 	if _, _, err := http.NewResponseController(w).Hijack(); err != nil {
+		sock.taken.Store(false)
 		return nil, fmt.Errorf("take the connection over: %w", err)
 	}
 	l := a.srv.resolve()
-	c := &Chunked{srv: a.srv, limit: l.pending, tls: tc, sock: sock}
+	c := &Chunked{srv: a.srv, limit: l.pending, tls: tc, sock: sock, state: a.state}
 	sock.startAsync(l.write, &a.srv.counters.socketFull, c.drained)
 	if !a.srv.addChunked(c) {
-		_ = sock.Conn.Close()
+		c.end(ErrServerClosed, true)
 		return nil, ErrServerClosed
 	}
 	if _, err := tc.Write(head.Bytes()); err != nil {
@@ -270,6 +292,9 @@ func (c *Chunked) end(err error, cut bool) {
 		_ = c.sock.Conn.Close()
 	} else {
 		_ = c.tls.Close() // it does not block: see socket.SetWriteDeadline
+	}
+	if c.state != nil {
+		c.state(c.tls, http.StateClosed)
 	}
 	for _, call := range calls {
 		if call != nil {

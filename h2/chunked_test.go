@@ -17,7 +17,7 @@ import (
 )
 
 // startChunked returns a server whose handler gives its HTTP/1.1 responses away.
-func startChunked(t *testing.T, s *Server) (*instance, <-chan *Chunked) {
+func startChunked(t *testing.T, s *Server, change ...func(*http.Server)) (*instance, <-chan *Chunked) {
 	given := make(chan *Chunked, 1)
 	s.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
@@ -31,7 +31,7 @@ func startChunked(t *testing.T, s *Server) (*instance, <-chan *Chunked) {
 		}
 		given <- c
 	})
-	return start(t, s), given
+	return start(t, s, change...), given
 }
 
 func client1(t *testing.T) *http.Client {
@@ -196,6 +196,35 @@ func TestChunked_Shutdown(t *testing.T) {
 	}
 	if err := s.Shutdown(t.Context()); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestChunked_State: to those who follow connections, one that has been given away is open until its end.
+func TestChunked_State(t *testing.T) {
+	states := make(chan http.ConnState, 8)
+	s, given := startChunked(t, &Server{}, func(hs *http.Server) {
+		hs.ConnState = func(_ net.Conn, state http.ConnState) { states <- state }
+	})
+	resp, err := client1(t).Get(s.url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	c := <-given
+	for _, want := range []http.ConnState{http.StateNew, http.StateActive} {
+		if got := <-states; got != want {
+			t.Errorf("%v, want %v", got, want)
+		}
+	}
+	c.Close()
+	if got := <-states; got != http.StateClosed {
+		t.Errorf("%v at the end", got)
+	}
+	if _, err := io.ReadAll(resp.Body); err != nil {
+		t.Error(err)
+	}
+	if n := len(states); n != 0 {
+		t.Errorf("%d states after the end", n)
 	}
 }
 

@@ -43,6 +43,7 @@ func newSocket(c net.Conn) net.Conn {
 type socket struct {
 	net.Conn
 
+	taken   atomic.Bool // by DetachChunked
 	async   atomic.Bool
 	timeout time.Duration  // set by startAsync: how long the kernel may take nothing; 0 for ever
 	full    *atomic.Uint64 // set by startAsync: counts how often the kernel took less than it was given
