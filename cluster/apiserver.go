@@ -50,8 +50,12 @@ type APIServerConfig struct {
 	// AdvertiseAddress is under which pods reach the server; invalid: an address of this machine.
 	AdvertiseAddress netip.Addr
 
-	TLSCertFile, TLSKeyFile string // --tls-cert-file, --tls-private-key-file
-	ClientCAFile            string // --client-ca-file
+	TLSCertFile, TLSKeyFile string   // --tls-cert-file, --tls-private-key-file
+	ClientCAFile            string   // --client-ca-file
+	TLSMinVersion           uint16   // --tls-min-version, 0: TLS 1.2
+	TLSCipherSuites         []uint16 // --tls-cipher-suites of TLS 1.2, nil: modern ones
+	// Authentication says what else callers may show.
+	Authentication Authentication
 
 	// EtcdServers and its certificates name a remote etcd; Embedded is one in this process. One of them is needed.
 	EtcdServers                           []string // --etcd-servers
@@ -135,12 +139,15 @@ func RunAPIServer(ctx context.Context, config APIServerConfig) error {
 	var own *bootstrap.Bootstrap // made below, like evictor: they write through the server
 	var evictor *eviction.Evictor
 	server, err := apiserver.New(apiserver.Config{
-		Listener:     listener,
-		TLSCertFile:  config.TLSCertFile,
-		TLSKeyFile:   config.TLSKeyFile,
-		ClientCAFile: config.ClientCAFile,
-		Store:        db,
-		Kinds:        table,
+		Listener:        listener,
+		TLSCertFile:     config.TLSCertFile,
+		TLSKeyFile:      config.TLSKeyFile,
+		ClientCAFile:    config.ClientCAFile,
+		TLSMinVersion:   config.TLSMinVersion,
+		TLSCipherSuites: config.TLSCipherSuites,
+		Authentication:  config.Authentication,
+		Store:           db,
+		Kinds:           table,
 		WriteHooks: map[schema.GroupResource]write.Hook{
 			{Resource: "services"}: serviceHook(addresses),
 			{Resource: "pods"}: {Post: map[string]write.PostFunc{
@@ -182,6 +189,9 @@ func RunAPIServer(ctx context.Context, config APIServerConfig) error {
 		Address:       advertised(config),
 		Port:          int32(listener.Addr().(*net.TCPAddr).Port),
 		Logger:        config.Logger,
+		Authentication: func() map[string]string {
+			return authenticationData(server, config.Authentication.Proxy)
+		},
 	})
 
 	group, ctx := errgroup.WithContext(ctx)

@@ -243,6 +243,10 @@ func (c *UpConfig) apiServer(certificates *pki.Set, etcd *store.Embedded, ready 
 	server.Embedded, server.Ready, server.Logger = etcd, ready, c.Logger
 	server.TLSCertFile, server.TLSKeyFile = certificates.Path("apiserver.crt"), certificates.Path("apiserver.key")
 	server.ClientCAFile = certificates.Path("ca.crt")
+	server.Authentication.BootstrapTokens = true
+	if server.Authentication.Proxy.CAFile == "" {
+		server.Authentication.Proxy = frontProxy(certificates)
+	}
 	if server.ServiceAccountSigningKeyFile == "" {
 		server.ServiceAccountSigningKeyFile = certificates.Path("sa.key")
 	}

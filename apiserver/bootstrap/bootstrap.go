@@ -3,6 +3,7 @@
 //	namespaces        default, kube-system, kube-public, kube-node-lease
 //	Service           default/kubernetes, by which pods find the API server, with its Endpoints and EndpointSlice
 //	ServiceCIDR       kubernetes: the configured networks of cluster IPs
+//	ConfigMap         kube-system/extension-apiserver-authentication, by which servers behind this one trust it
 //	PriorityClasses   system-cluster-critical, system-node-critical
 //
 // It writes through the server's own Writer as system:apiserver, so what it makes is defaulted, validated and watched like
@@ -46,7 +47,9 @@ type Config struct {
 	ServiceRanges []netip.Prefix // of cluster IPs; the first address of the first one is the Service kubernetes'
 	Address       netip.Addr     // under which pods reach this server; the zero value writes no Endpoints
 	Port          int32
-	Logger        *slog.Logger
+	// Authentication is what the ConfigMap extension-apiserver-authentication says. Nil: there is none.
+	Authentication func() map[string]string
+	Logger         *slog.Logger
 }
 
 // Bootstrap keeps the objects of one server.
@@ -88,6 +91,9 @@ func (b *Bootstrap) Ensure(ctx context.Context) error {
 		}
 	}
 	if err := b.ensurePriorityClasses(ctx); err != nil {
+		return err
+	}
+	if err := b.ensureAuthentication(ctx); err != nil {
 		return err
 	}
 	if err := b.ensureServiceCIDR(ctx); err != nil {

@@ -60,6 +60,8 @@ type apiServerFlags struct {
 	listBytes        string
 	listBytesPerUser string
 	extendTokens     bool
+
+	authentication authenticationFlags
 }
 
 func (f *apiServerFlags) add(flags *pflag.FlagSet, bind string) {
@@ -95,6 +97,7 @@ func (f *apiServerFlags) add(flags *pflag.FlagSet, bind string) {
 	flags.StringSliceVar(&c.DisableAdmissionPlugins, "disable-admission-plugins", nil, "admission plug-ins to turn off")
 	flags.DurationVar(&c.EventTTL, "event-ttl", time.Hour, "how long events are kept")
 	flags.StringSliceVar(&f.serviceRanges, "service-cluster-ip-range", []string{"10.96.0.0/12"}, "networks of cluster IPs")
+	f.authentication.add(flags)
 	flags.StringVar(&f.nodePorts, "service-node-port-range", "30000-32767", "range of node ports")
 }
 
@@ -127,6 +130,9 @@ func (f *apiServerFlags) config() (cluster.APIServerConfig, error) {
 	}
 	if c.GoawayChance < 0 || c.GoawayChance > 0.02 {
 		return c, fmt.Errorf("--goaway-chance can not be less than 0 or greater than 0.02")
+	}
+	if err := f.authentication.fill(&c); err != nil {
+		return c, err
 	}
 	c.EtcdPrefix = "/" + strings.Trim(c.EtcdPrefix, "/") + "/"
 	c.WatchCacheSizes = map[string]int{}
