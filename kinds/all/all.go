@@ -23,8 +23,10 @@ import (
 	"vigil/kinds/node"
 	"vigil/kinds/policy"
 	"vigil/kinds/rbac"
+	"vigil/kinds/resource"
 	"vigil/kinds/scheduling"
 	"vigil/kinds/storage"
+	"vigil/kinds/storagemigration"
 )
 
 // Options are what of the table is configurable.
@@ -114,6 +116,12 @@ func TableWith(o Options) *kinds.Table {
 		rbac.Role(),
 		rbac.RoleBinding(),
 
+		resource.DeviceClass(),
+		resource.DeviceTaintRule(),
+		resource.ResourceClaim(),
+		resource.ResourceClaimTemplate(),
+		resource.ResourceSlice(),
+
 		scheduling.PriorityClass(),
 
 		storage.CSIDriver(),
@@ -122,5 +130,7 @@ func TableWith(o Options) *kinds.Table {
 		storage.StorageClass(),
 		storage.VolumeAttachment(),
 		storage.VolumeAttributesClass(),
+
+		storagemigration.StorageVersionMigration(),
 	)
 }

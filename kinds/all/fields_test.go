@@ -32,6 +32,7 @@ var selectable = map[string][]string{
 	"jobs":                       {"status.successful"},
 	"certificatesigningrequests": {"spec.signerName"},
 	"clustertrustbundles":        {"spec.signerName"},
+	"resourceslices":             {"spec.nodeName", "spec.driver"},
 	"podcertificaterequests":     {"spec.signerName", "spec.podName", "spec.nodeName"},
 }
 

@@ -12,3 +12,6 @@ func ContainerResourceName(name corev1.ResourceName, path *field.Path) field.Err
 
 // Overcommittable says whether requests of a resource may be lower than its limits.
 func Overcommittable(name corev1.ResourceName) bool { return overcommittable(name) }
+
+// IsExtendedResourceName says whether a device plug-in, a driver or an operator gives out a resource of this name.
+func IsExtendedResourceName(name corev1.ResourceName) bool { return isExtended(name) }
