@@ -84,6 +84,9 @@ type APIServerConfig struct {
 	// NoExtendTokenExpiration is --service-account-extend-token-expiration=false.
 	NoExtendTokenExpiration bool
 
+	EncryptionProviderConfig       string // --encryption-provider-config; "": nothing is encrypted in etcd
+	EncryptionProviderConfigReload bool   // --encryption-provider-config-automatic-reload
+
 	EventTTL time.Duration // --event-ttl; 0: an hour
 
 	EnableAdmissionPlugins, DisableAdmissionPlugins []string // --enable-admission-plugins, --disable-admission-plugins
@@ -106,6 +109,12 @@ var defaultServiceRange = netip.MustParsePrefix("10.96.0.0/12")
 // RunAPIServer runs an API server until ctx ends.
 func RunAPIServer(ctx context.Context, config APIServerConfig) error {
 	registry := newRegistry()
+	table := all.TableWith(all.Options{EventTTL: config.EventTTL})
+	atRest, err := newEncryption(config, table)
+	if err != nil {
+		return err
+	}
+	defer atRest.close()
 	db, err := store.Open(ctx, store.Config{
 		Embedded:        config.Embedded,
 		Endpoints:       config.EtcdServers,
@@ -113,6 +122,7 @@ func RunAPIServer(ctx context.Context, config APIServerConfig) error {
 		CertFile:        config.EtcdCertFile,
 		KeyFile:         config.EtcdKeyFile,
 		Prefix:          config.EtcdPrefix,
+		Sealer:          atRest.sealer(),
 		CompactInterval: config.EtcdCompactionInterval,
 		Logger:          config.Logger,
 		Registerer:      registry,
@@ -135,7 +145,6 @@ func RunAPIServer(ctx context.Context, config APIServerConfig) error {
 		return explainListen(address, err)
 	}
 	defer listener.Close()
-	table := all.TableWith(all.Options{EventTTL: config.EventTTL})
 	var own *bootstrap.Bootstrap // made below, like evictor: they write through the server
 	var evictor *eviction.Evictor
 	server, err := apiserver.New(apiserver.Config{
@@ -170,6 +179,7 @@ func RunAPIServer(ctx context.Context, config APIServerConfig) error {
 		Version:                     config.Version,
 		Logger:                      config.Logger,
 		Registerer:                  registry,
+		Checks:                      atRest.checks(),
 		StartHooks: []apiserver.StartHook{{
 			Name: "bootstrap-system-objects",
 			Run:  func(ctx context.Context, _ *apiserver.Server) error { return own.Ensure(ctx) },
@@ -197,6 +207,7 @@ func RunAPIServer(ctx context.Context, config APIServerConfig) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return server.Run(ctx) })
 	group.Go(func() error { return quiet(db.Run(ctx)) })
+	group.Go(func() error { return quiet(atRest.run(ctx, db)) })
 	group.Go(func() error { return new(memory.Trimmer).Run(ctx) })
 	group.Go(func() error { memory.Pace(ctx); return nil })
 	group.Go(func() error {

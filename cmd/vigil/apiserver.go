@@ -95,6 +95,8 @@ func (f *apiServerFlags) add(flags *pflag.FlagSet, bind string) {
 	flags.BoolVar(&f.extendTokens, "service-account-extend-token-expiration", true, "let the default tokens of pods live for a year, not an hour")
 	flags.StringSliceVar(&c.EnableAdmissionPlugins, "enable-admission-plugins", nil, "admission plug-ins to turn on besides the default ones, "+cluster.AdmissionPlugins())
 	flags.StringSliceVar(&c.DisableAdmissionPlugins, "disable-admission-plugins", nil, "admission plug-ins to turn off")
+	flags.StringVar(&c.EncryptionProviderConfig, "encryption-provider-config", "", "file with an EncryptionConfiguration: what is encrypted in etcd, and how")
+	flags.BoolVar(&c.EncryptionProviderConfigReload, "encryption-provider-config-automatic-reload", false, "follow changes of that file")
 	flags.DurationVar(&c.EventTTL, "event-ttl", time.Hour, "how long events are kept")
 	flags.StringSliceVar(&f.serviceRanges, "service-cluster-ip-range", []string{"10.96.0.0/12"}, "networks of cluster IPs")
 	f.authentication.add(flags)
