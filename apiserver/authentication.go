@@ -71,6 +71,9 @@ func (s *Server) systemSecret(ctx context.Context, name string) (*corev1.Secret,
 	return secret, nil
 }
 
+// Authenticator is what finds out who is calling.
+func (s *Server) Authenticator() *authn.Chain { return s.authn }
+
 // authenticate finds out who is calling.
 func (c *call) authenticate(now time.Time) error {
 	conn := c.server.connection(c.req.Context())
