@@ -12,6 +12,8 @@ import (
 
 	"github.com/google/uuid"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
 
 	"vigil/apiserver/authn"
 	"vigil/apiserver/authz"
@@ -37,6 +39,8 @@ type call struct {
 
 	auditID [1]string // what the header refers to, so that it is not allocated on its own
 	attr    authz.Attributes
+	fields  fields.Selector // what a list, watch or deletecollection selects; nil: everything
+	labels  labels.Selector
 
 	// Set by the route, for the metrics.
 	resource *metrics.Resource
@@ -114,6 +118,7 @@ func (c *call) describe() {
 	if c.info.IsResource() {
 		attr.Group, attr.Version, attr.Resource, attr.Subresource = c.info.Group, c.info.Version, c.info.Resource, c.info.Subresource
 		attr.Namespace, attr.Name = c.info.Namespace, c.info.Name
+		attr.Fields, attr.Labels = c.fields, c.labels
 	}
 }
 
@@ -126,7 +131,7 @@ func (c *call) authorize() bool {
 	case allowed:
 		return true
 	case err != nil:
-		c.fail(apierrors.NewInternalError(err))
+		c.fail(authz.Undecided(err))
 	default:
 		c.rec.Header().Set("X-Content-Type-Options", "nosniff")
 		c.fail(authz.Forbidden(attr, reason))

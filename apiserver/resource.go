@@ -71,6 +71,7 @@ func (c *call) serveResource() {
 			opts.Watch = true
 		}
 		c.info.ApplyList(&opts)
+		c.fields, c.labels = opts.FieldSelector, opts.LabelSelector
 	}
 	if rt != nil {
 		c.resource, c.verb = rt.Metrics, metricVerb(c.info.Verb, c.req)

@@ -18,6 +18,7 @@ import (
 
 	"vigil/apiserver"
 	"vigil/apiserver/admission/plugins"
+	"vigil/apiserver/authz/chain"
 	"vigil/apiserver/bootstrap"
 	"vigil/apiserver/budget"
 	"vigil/apiserver/eviction"
@@ -87,6 +88,8 @@ type APIServerConfig struct {
 	EncryptionProviderConfig       string // --encryption-provider-config; "": nothing is encrypted in etcd
 	EncryptionProviderConfigReload bool   // --encryption-provider-config-automatic-reload
 
+	Authorization AuthorizationConfig // --authorization-mode, --authorization-config ...
+
 	EventTTL time.Duration // --event-ttl; 0: an hour
 
 	EnableAdmissionPlugins, DisableAdmissionPlugins []string // --enable-admission-plugins, --disable-admission-plugins
@@ -145,6 +148,11 @@ func RunAPIServer(ctx context.Context, config APIServerConfig) error {
 		return explainListen(address, err)
 	}
 	defer listener.Close()
+	config.Authorization.Logger, config.Authorization.Registerer = config.Logger, registry
+	access, err := chain.New(config.Authorization)
+	if err != nil {
+		return err
+	}
 	var own *bootstrap.Bootstrap // made below, like evictor: they write through the server
 	var evictor *eviction.Evictor
 	server, err := apiserver.New(apiserver.Config{
@@ -157,6 +165,7 @@ func RunAPIServer(ctx context.Context, config APIServerConfig) error {
 		Authentication:  config.Authentication,
 		Store:           db,
 		Kinds:           table,
+		Authorizer:      access,
 		WriteHooks: map[schema.GroupResource]write.Hook{
 			{Resource: "services"}: serviceHook(addresses),
 			{Resource: "pods"}: {Post: map[string]write.PostFunc{
@@ -183,11 +192,12 @@ func RunAPIServer(ctx context.Context, config APIServerConfig) error {
 		StartHooks: []apiserver.StartHook{{
 			Name: "bootstrap-system-objects",
 			Run:  func(ctx context.Context, _ *apiserver.Server) error { return own.Ensure(ctx) },
-		}},
+		}, rolesHook(access, &own)},
 	})
 	if err != nil {
 		return err
 	}
+	attachAuthorization(access, server, table, db.Prefix())
 	evictor = eviction.New(eviction.Config{Kinds: table, Writer: server.Writer(), Cache: server.Cache, Prefix: db.Prefix()})
 	own = bootstrap.New(bootstrap.Config{
 		Kinds:         table,
@@ -207,6 +217,7 @@ func RunAPIServer(ctx context.Context, config APIServerConfig) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return server.Run(ctx) })
 	group.Go(func() error { return quiet(db.Run(ctx)) })
+	group.Go(func() error { return quiet(access.Run(ctx)) })
 	group.Go(func() error { return quiet(atRest.run(ctx, db)) })
 	group.Go(func() error { return new(memory.Trimmer).Run(ctx) })
 	group.Go(func() error { memory.Pace(ctx); return nil })

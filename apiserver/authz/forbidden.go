@@ -35,3 +35,11 @@ func denial(attr *Attributes) string {
 	}
 	return fmt.Sprintf("User %q cannot %s resource %q in API group %q in the namespace %q", user, attr.Verb, resource, attr.Group, attr.Namespace)
 }
+
+// Undecided is the Status for a request that could not be decided: err itself if it is one, else an internal error.
+func Undecided(err error) error {
+	if status := apierrors.APIStatus(nil); errors.As(err, &status) {
+		return err
+	}
+	return apierrors.NewInternalError(err)
+}

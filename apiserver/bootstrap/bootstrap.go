@@ -5,6 +5,7 @@
 //	ServiceCIDR       kubernetes: the configured networks of cluster IPs
 //	ConfigMap         kube-system/extension-apiserver-authentication, by which servers behind this one trust it
 //	PriorityClasses   system-cluster-critical, system-node-critical
+//	roles, bindings   those of package bootstrappolicy
 //
 // It writes through the server's own Writer as system:apiserver, so what it makes is defaulted, validated and watched like
 // everything else. Follows upstream's controlplane/controller/{systemnamespaces,kubernetesservice,defaultservicecidr},
@@ -84,11 +85,8 @@ func (b *Bootstrap) Run(ctx context.Context) error {
 
 // Ensure makes what is missing and corrects what is wrong.
 func (b *Bootstrap) Ensure(ctx context.Context) error {
-	for _, name := range []string{metav1.NamespaceDefault, metav1.NamespaceSystem, metav1.NamespacePublic, corev1.NamespaceNodeLease} {
-		namespace := &corev1.Namespace{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Namespace"}, ObjectMeta: metav1.ObjectMeta{Name: name}}
-		if err := b.create(ctx, namespaces, "", name, namespace); err != nil {
-			return err
-		}
+	if err := b.ensureNamespaces(ctx); err != nil {
+		return err
 	}
 	if err := b.ensurePriorityClasses(ctx); err != nil {
 		return err
@@ -106,6 +104,16 @@ func (b *Bootstrap) Ensure(ctx context.Context) error {
 		return nil
 	}
 	return b.ensureEndpoints(ctx)
+}
+
+func (b *Bootstrap) ensureNamespaces(ctx context.Context) error {
+	for _, name := range []string{metav1.NamespaceDefault, metav1.NamespaceSystem, metav1.NamespacePublic, corev1.NamespaceNodeLease} {
+		namespace := &corev1.Namespace{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Namespace"}, ObjectMeta: metav1.ObjectMeta{Name: name}}
+		if err := b.create(ctx, namespaces, "", name, namespace); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // serviceName is the name of the Service, its endpoints and the ServiceCIDR.

@@ -64,6 +64,11 @@ func people() []rbacv1.ClusterRole {
 	}
 }
 
+// PublicInfo is what anybody may see of a server.
+func PublicInfo() rbacv1.PolicyRule {
+	return paths("get", "/livez /readyz /healthz /version /version/")
+}
+
 // everybody are the roles that groups of all callers hold.
 func everybody() []rbacv1.ClusterRole {
 	return []rbacv1.ClusterRole{
@@ -71,7 +76,7 @@ func everybody() []rbacv1.ClusterRole {
 			rule("create", authorization, "selfsubjectaccessreviews selfsubjectrulesreviews"),
 			rule("create", authentication, "selfsubjectreviews")),
 		clusterRole("system:discovery", paths("get", "/livez /readyz /healthz /version /version/ /openapi /openapi/* /api /api/* /apis /apis/*")),
-		clusterRole("system:public-info-viewer", paths("get", "/livez /readyz /healthz /version /version/")),
+		clusterRole("system:public-info-viewer", PublicInfo()),
 		clusterRole("system:monitoring", paths("get", "/metrics /metrics/slis /livez /readyz /healthz /livez/* /readyz/* /healthz/* /flagz /statusz")),
 		clusterRole("system:service-account-issuer-discovery", paths("get", "/.well-known/openid-configuration /.well-known/openid-configuration/ /openid/v1/jwks /openid/v1/jwks/")),
 		clusterRole("system:auth-delegator",

@@ -29,7 +29,7 @@ type Caches struct {
 // Authorizer decides for kubelets and has no opinion on others.
 type Authorizer struct {
 	caches Caches
-	pods   nodePods
+	pods   *nodePods
 	rules  *rbac.Rules // what needs no look at objects
 }
 
@@ -37,7 +37,7 @@ type Authorizer struct {
 func New(caches Caches) *Authorizer {
 	return &Authorizer{
 		caches: caches,
-		pods:   nodePods{cache: caches.Pods, nodes: map[string]map[*object.Version]*refs{}},
+		pods:   &nodePods{cache: caches.Pods, nodes: map[string]map[*object.Version]*refs{}},
 		rules:  rbac.Compile(bootstrappolicy.NodeRules()),
 	}
 }

@@ -10,6 +10,7 @@ import (
 	authorizationv1 "k8s.io/api/authorization/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 
 	"vigil/apiserver/authn"
@@ -18,9 +19,10 @@ import (
 
 // Authorizer allows what roles allow and has no opinion on anything else. It may be used while Follow runs.
 type Authorizer struct {
-	index  atomic.Pointer[index]
-	loaded chan struct{} // closed when index is whole for the first time
-	log    *slog.Logger
+	index   atomic.Pointer[index]
+	loaded  chan struct{}                 // closed when index is whole for the first time
+	changed atomic.Pointer[chan struct{}] // closed when index has been replaced
+	log     *slog.Logger
 }
 
 // New returns an authorizer that knows no role. A nil logger discards.
@@ -29,8 +31,50 @@ func New(logger *slog.Logger) *Authorizer {
 		logger = slog.New(slog.DiscardHandler)
 	}
 	a := &Authorizer{loaded: make(chan struct{}), log: logger}
+	changed := make(chan struct{})
+	a.changed.Store(&changed)
 	a.index.Store(&index{})
 	return a
+}
+
+// publish puts an index into force.
+func (a *Authorizer) publish(x *index) {
+	a.index.Store(x)
+	next := make(chan struct{})
+	close(*a.changed.Swap(&next))
+}
+
+// WaitBound waits until bindings, and the roles they refer to, are known. Those of the cluster have no namespace.
+func (a *Authorizer) WaitBound(ctx context.Context, bindings []types.NamespacedName) error {
+	for _, name := range bindings {
+		for {
+			changed := *a.changed.Load()
+			x := a.index.Load()
+			if b, ok := x.bindings.get(bindingKey{name.Namespace, name.Name}); ok {
+				if _, ok := x.roles.get(b.role()); ok {
+					break
+				}
+			}
+			select {
+			case <-changed:
+			case <-ctx.Done():
+				return fmt.Errorf("wait for binding %s: %w", name, context.Cause(ctx))
+			}
+		}
+	}
+	return nil
+}
+
+// HasClusterRoles says whether there is any role of the cluster.
+func (a *Authorizer) HasClusterRoles() bool {
+	for _, part := range a.index.Load().roles.parts {
+		for key := range part {
+			if key.namespace == "" {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // Authorize implements [authz.Authorizer]. allowed false means no opinion; the reason then names roles that bindings of the

@@ -72,7 +72,7 @@ func (a *Authorizer) follow(ctx context.Context, caches Caches) error {
 			}
 		}
 		if changed {
-			a.index.Store(next.done())
+			a.publish(next.done())
 			next = newEdit(a.index.Load())
 		}
 		if first {
