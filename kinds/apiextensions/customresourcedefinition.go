@@ -50,6 +50,12 @@ func CustomResourceDefinition() *kinds.Kind {
 		ValidateUpdate: func(obj, old kinds.Object) field.ErrorList {
 			return validateDefinition(obj.(*apiextensionsv1.CustomResourceDefinition), old.(*apiextensionsv1.CustomResourceDefinition))
 		},
+		Warnings: func(obj, old kinds.Object) []string {
+			if old == nil {
+				return warnings(obj.(*apiextensionsv1.CustomResourceDefinition), nil)
+			}
+			return warnings(obj.(*apiextensionsv1.CustomResourceDefinition), old.(*apiextensionsv1.CustomResourceDefinition))
+		},
 
 		Columns: []metav1.TableColumnDefinition{
 			column.Name(),
@@ -64,8 +70,8 @@ func CustomResourceDefinition() *kinds.Kind {
 			Prepare: func(obj, old kinds.Object) {
 				obj.(*apiextensionsv1.CustomResourceDefinition).Spec = *old.(*apiextensionsv1.CustomResourceDefinition).Spec.DeepCopy()
 			},
-			Validate: func(obj, _ kinds.Object) field.ErrorList {
-				return validateStatus(obj.(*apiextensionsv1.CustomResourceDefinition))
+			Validate: func(obj, old kinds.Object) field.ErrorList {
+				return validateStatus(obj.(*apiextensionsv1.CustomResourceDefinition), old.(*apiextensionsv1.CustomResourceDefinition))
 			},
 		}},
 	}
