@@ -238,11 +238,14 @@ func (c *Cache) change(e *store.Event) *event {
 	if old, ok := c.editor.objects.Get(key); ok {
 		key = old.Key() // one string for all versions
 	}
-	v, err := newVersion(c.res.Type, key, e.ModRev, e.Value, e.Err)
-	if err != nil {
-		c.brokenObject(e.Key, e.ModRev, err)
-		c.editor.breaks(key, e.ModRev, err)
-		return nil
+	v := c.server.written.take(c.res.Type, e)
+	if v == nil {
+		var err error
+		if v, err = newVersion(c.res.Type, key, e.ModRev, e.Value, e.Err); err != nil {
+			c.brokenObject(e.Key, e.ModRev, err)
+			c.editor.breaks(key, e.ModRev, err)
+			return nil
+		}
 	}
 	cur := item{v, c.server.digester.of(v)}
 	return &event{rev: e.ModRev, old: c.editor.set(cur), cur: cur}

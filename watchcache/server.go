@@ -29,6 +29,7 @@ type Server struct {
 	rev     atomic.Int64 // all caches are complete up to it
 	horizon atomic.Int64 // exact reads below it are refused: it is older than Window.Age
 	fresh   freshness
+	written written
 
 	ready     atomic.Bool
 	readyOnce sync.Once

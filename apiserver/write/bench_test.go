@@ -81,6 +81,8 @@ type memoryCache struct {
 	k *kinds.Kind
 }
 
+func (memoryCache) Written(v *object.Version) *object.Version { return v }
+
 func (c memoryCache) Get(key string) (*object.Version, bool) {
 	c.m.mu.Lock()
 	defer c.m.mu.Unlock()

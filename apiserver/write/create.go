@@ -111,7 +111,7 @@ func (o *op) createOnce(ctx context.Context, obj kinds.Object, a *attempt) (*obj
 		return nil, err
 	}
 	o.wrote(o.k, rev)
-	return object.NewVersion(o.k.Type, key, rev, a.stored)
+	return o.written(key, rev, a.stored)
 }
 
 // prepareNew makes a decoded object ready for storage: everything between its decoding and etcd.

@@ -203,6 +203,8 @@ func (c *liveCache) Get(key string) (*object.Version, bool) {
 	return v, err == nil
 }
 
+func (*liveCache) Written(v *object.Version) *object.Version { return v }
+
 // laggingCache has the objects that it was given and nothing else.
 type laggingCache struct {
 	mu      sync.Mutex
@@ -215,6 +217,8 @@ func (c *laggingCache) Get(key string) (*object.Version, bool) {
 	v, ok := c.objects[key]
 	return v, ok
 }
+
+func (*laggingCache) Written(v *object.Version) *object.Version { return v }
 
 // lag puts a cache that only knows the given objects in front of the writer.
 func (h *world) lag(objects ...*object.Version) {

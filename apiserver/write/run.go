@@ -147,7 +147,10 @@ func (o *op) write1(ctx context.Context, key string, cur *current, a *attempt) (
 	case err == nil && a.stored == nil:
 		return cur.v.At(rev), nil
 	case err == nil:
-		return object.NewVersion(o.k.Type, key, rev, a.stored)
+		if cur.v != nil {
+			key = cur.v.Key() // one string for all versions
+		}
+		return o.written(key, rev, a.stored)
 	case errors.As(err, &conflict):
 		return nil, o.take(cur, conflict.Current, conflict.Found)
 	case cur.v == nil && errors.Is(err, store.ErrExists):
@@ -156,6 +159,15 @@ func (o *op) write1(ctx context.Context, key string, cur *current, a *attempt) (
 	default:
 		return nil, err
 	}
+}
+
+// written returns the version that has been written to etcd.
+func (o *op) written(key string, rev int64, stored []byte) (*object.Version, error) {
+	v, err := object.NewVersion(o.k.Type, key, rev, stored)
+	if err != nil {
+		return nil, err
+	}
+	return o.cache(o.k).Written(v), nil
 }
 
 // pretend answers a dry run.

@@ -45,9 +45,12 @@ type Store interface {
 	Delete(ctx context.Context, key string, ifRev int64) (rev int64, err error)
 }
 
-// Cache is what the writer needs of a watch cache: the newest version it has. It may lag behind etcd.
+// Cache is what the writer needs of a watch cache.
 type Cache interface {
+	// Get returns the newest version it has. It may lag behind etcd.
 	Get(key string) (v *object.Version, ok bool)
+	// Written is told of a version that has just been written, and returns the one to answer with: v, or an equal one.
+	Written(v *object.Version) *object.Version
 }
 
 // Access is a question to [Config.Authorize].

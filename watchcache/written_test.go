@@ -1,0 +1,81 @@
+package watchcache
+
+import (
+	"testing"
+
+	"vigil/object"
+	"vigil/store"
+)
+
+// write is what a writer does: it makes a version of what it has stored at the next revision. The event is still to come.
+func (r *rig) write(p pod) (*object.Version, store.Batch) {
+	r.t.Helper()
+	r.rev++
+	key, value := "/registry/pods/"+p.key, p.stored(r.t, r.rev)
+	v, err := object.NewVersion(podType, key, r.rev, value)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return v, store.Batch{Rev: r.rev, Events: []store.Event{{Key: key, ModRev: r.rev, Value: value}}}
+}
+
+// TestWritten: whoever comes second, writer or feed, has the version that the first has made.
+func TestWritten(t *testing.T) {
+	r := newRig(t)
+	for _, feedFirst := range []bool{false, true} {
+		v, b := r.write(pod{key: "ns/a", node: "n"})
+		cur := r.watch(WatchOptions{After: r.rev - 1})
+		if feedFirst {
+			r.server.apply(b)
+		}
+		answer := r.pods.Written(v)
+		if !feedFirst {
+			r.server.apply(b)
+		}
+		cached, _ := r.pods.Get(v.Key())
+		ev, ok, err := cur.Next()
+		if answer != cached || err != nil || !ok || ev.Object != answer || answer == v == feedFirst {
+			t.Errorf("feed first %t: made %p, answered %p, cached %p, seen %p (%v)", feedFirst, v, answer, cached, ev.Object, err)
+		}
+		cur.Close()
+	}
+	for i := range r.server.written {
+		if v := r.server.written[i].Load(); v != nil {
+			t.Errorf("%s is left", v.Key())
+		}
+	}
+}
+
+// TestWritten_Another: what is not what the event says is not taken for it.
+func TestWritten_Another(t *testing.T) {
+	r := newRig(t)
+	other := &object.Type{APIVersion: "v1", Kind: "Pod", Namespaced: true, New: podType.New}
+	for name, change := range map[string]func(v *object.Version, value []byte) (*object.Version, error){
+		"key": func(v *object.Version, b []byte) (*object.Version, error) {
+			return object.NewVersion(podType, v.Key()+"x", v.Revision(), b)
+		},
+		"revision": func(v *object.Version, _ []byte) (*object.Version, error) {
+			return v.At(v.Revision() + int64(len(r.server.written))), nil
+		},
+		"type": func(v *object.Version, b []byte) (*object.Version, error) {
+			return object.NewVersion(other, v.Key(), v.Revision(), b)
+		},
+		"content": func(v *object.Version, _ []byte) (*object.Version, error) {
+			return object.NewVersion(podType, v.Key(), v.Revision(), pod{key: "ns/b"}.stored(t, 1))
+		},
+	} {
+		v, b := r.write(pod{key: "ns/a"})
+		wrong, err := change(v, b.Events[0].Value)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := r.pods.Written(wrong); got != wrong {
+			t.Errorf("another %s: answered with %s@%d", name, got.Key(), got.Revision())
+		}
+		r.server.apply(b)
+		cached, ok := r.pods.Get(v.Key())
+		if !ok || cached == wrong || cached.Revision() != v.Revision() || serialOf(t, cached) != serialOf(t, v) {
+			t.Errorf("another %s: cached %v", name, cached)
+		}
+	}
+}
