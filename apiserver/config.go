@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"vigil/apiserver/admission/plugins"
+	"vigil/apiserver/audit"
 	"vigil/apiserver/authn"
 	"vigil/apiserver/authz"
 	"vigil/apiserver/budget"
@@ -52,6 +53,8 @@ type Config struct {
 	Tokens satoken.Config
 	// Authorizer decides; by default authz.Components.
 	Authorizer authz.Authorizer
+	// Auditor writes down who did what; nil does not.
+	Auditor *audit.Auditor
 	// Admission says which plug-ins have a say about writes; the rest of it is the server's.
 	Admission plugins.Config
 	// Checks are further conditions that /healthz, /livez and /readyz show.

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 
+	"vigil/apiserver/audit"
 	"vigil/apiserver/authn"
 	"vigil/apiserver/authz"
 	"vigil/apiserver/metrics"
@@ -32,6 +33,8 @@ type call struct {
 	began  time.Time
 	ctx    context.Context // ends with the request's deadline; the request's own until that is known
 	place  *inflight       // taken by admit
+
+	record *audit.Record // nil when the request is not written down
 
 	// impersonator is who sent the request when that is not user; nil when it is. constraint says what it was allowed by.
 	impersonator *authn.User
@@ -70,6 +73,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	err := c.authenticate(c.began)
 	if err != nil {
 		s.log.Debug("request refused", "err", err, "remote", r.RemoteAddr)
+		c.auditRefused()
 		respond.Error(&c.rec, r, apierrors.NewUnauthorized("Unauthorized"))
 		return
 	}
@@ -87,7 +91,11 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // finish turns a panic into a 500 and counts the request.
 func (c *call) finish() {
-	if p := recover(); p != nil {
+	p := recover()
+	if !c.detached {
+		defer c.auditEnd(p)
+	}
+	if p != nil {
 		c.resource.Aborted(c.verb, c.info.Scope())
 		if p != http.ErrAbortHandler { //nolint:errorlint // the sentinel itself is panicked
 			c.server.log.Error("request panicked", "method", c.req.Method, "path", c.req.URL.Path, "panic", p, "stack", string(debug.Stack()))
@@ -127,6 +135,7 @@ func (c *call) authorize() bool {
 	c.describe()
 	attr := &c.attr
 	allowed, reason, err := c.server.authz.Authorize(c.ctx, attr)
+	c.auditDecision(allowed, reason, err)
 	switch {
 	case allowed:
 		return true

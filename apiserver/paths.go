@@ -117,7 +117,7 @@ func (p *paths) find(path string) http.Handler {
 // servePath answers a request for a non-resource path.
 func (c *call) servePath() {
 	c.verb = methodVerb(c.req.Method)
-	if !c.impersonate() {
+	if !c.beginAudit(longRunning(c.info.Path)) || !c.impersonate() {
 		return
 	}
 	if !longRunning(c.info.Path) {

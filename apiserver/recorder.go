@@ -6,12 +6,16 @@ import "net/http"
 // through http.ResponseController, which unwraps it.
 type recorder struct {
 	http.ResponseWriter
-	code int // 0 until the header has been written
+	code int           // 0 until the header has been written
+	copy *responseCopy // for the audit; nil when nobody wants one
 }
 
 func (r *recorder) WriteHeader(code int) {
 	if r.code == 0 && code >= 200 {
 		r.code = code
+		if r.copy != nil {
+			r.copy.begin(code)
+		}
 	}
 	r.ResponseWriter.WriteHeader(code)
 }
@@ -19,6 +23,12 @@ func (r *recorder) WriteHeader(code int) {
 func (r *recorder) Write(p []byte) (int, error) {
 	if r.code == 0 {
 		r.code = http.StatusOK
+		if r.copy != nil {
+			r.copy.begin(r.code)
+		}
+	}
+	if r.copy != nil {
+		r.copy.write(p)
 	}
 	return r.ResponseWriter.Write(p)
 }

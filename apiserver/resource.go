@@ -11,6 +11,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"vigil/apiserver/audit"
 	"vigil/apiserver/discovery"
 	"vigil/apiserver/metrics"
 	"vigil/apiserver/read"
@@ -64,7 +65,9 @@ func (c *call) serveResource() {
 	if c.info.Verb == "list" || c.info.Verb == "watch" || c.info.Verb == "deletecollection" {
 		var err error
 		if opts, err = request.ParseList(c.req.URL.RawQuery); err != nil {
-			c.fail(err)
+			if c.beginAudit(false) {
+				c.fail(err)
+			}
 			return
 		}
 		if c.info.Legacy {
@@ -79,7 +82,7 @@ func (c *call) serveResource() {
 			c.resource = sub.metrics
 		}
 	}
-	if !c.impersonate() {
+	if !c.beginAudit(c.info.Verb == "watch") || !c.impersonate() {
 		return
 	}
 	if c.info.Verb == "watch" {
@@ -143,13 +146,15 @@ func (c *call) serveWatch(rt *route, opts *request.ListOptions) {
 		c.fail(c.notSupported(rt.Kind))
 		return
 	}
-	running, scope, began := rt.Metrics.Running(metrics.Watch, c.info.Scope()), c.info.Scope(), c.began
+	running, scope, began, record := rt.Metrics.Running(metrics.Watch, c.info.Scope()), c.info.Scope(), c.began, c.record
 	over := func() {
 		running.Dec()
+		record.Complete(audit.Response{Code: http.StatusOK})
 		rt.Metrics.Done(metrics.Watch, scope, http.StatusOK, false, time.Since(began))
 	}
 	detached, err := c.server.reader.Watch(&c.rec, c.req, &rt.Resource, &c.info, opts, over)
 	if detached {
+		record.Started(http.StatusOK)
 		c.detached = true
 		return
 	}
@@ -229,6 +234,7 @@ func (c *call) serveWrite(rt *route) error {
 	if err := readBody(c.req, buf); err != nil {
 		return err
 	}
+	c.record.Request(c.req.Header.Get("Content-Type"), *buf)
 	req := &write.Request{
 		Kind:        rt.Kind,
 		Namespace:   c.info.Namespace,
@@ -239,6 +245,9 @@ func (c *call) serveWrite(rt *route) error {
 		RawQuery:    c.req.URL.RawQuery,
 		User:        c.user,
 		UserAgent:   c.req.UserAgent(),
+	}
+	if c.record != nil {
+		req.Annotate = c.record.Annotate
 	}
 	if !rt.Kind.Namespaced {
 		req.Namespace = ""

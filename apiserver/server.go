@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"vigil/apiserver/audit"
 	"vigil/apiserver/authn"
 	"vigil/apiserver/authn/external"
 	"vigil/apiserver/authz"
@@ -43,6 +44,7 @@ type Server struct {
 	external       *external.Tokens // nil: nobody else is asked about tokens
 	tokens         *satoken.Tokens
 	authz          authz.Authorizer
+	auditor        *audit.Auditor // nil: nothing is written down
 	caches         *watchcache.Server
 	cacheOf        map[*kinds.Kind]*watchcache.Cache
 	reader         *read.Reader
@@ -77,6 +79,7 @@ func New(config Config) (*Server, error) {
 		store:          config.Store,
 		prefix:         config.Store.Prefix(),
 		authz:          config.Authorizer,
+		auditor:        config.Auditor,
 		metrics:        metrics.New(config.Registerer),
 		requestTimeout: config.RequestTimeout,
 		cacheOf:        map[*kinds.Kind]*watchcache.Cache{},
@@ -242,6 +245,7 @@ func (s *Server) Run(ctx context.Context) error {
 	})
 	g.Go(func() error { return s.reader.Run(cacheCtx) })
 	g.Go(func() error { return s.lists.Run(cacheCtx) })
+	g.Go(func() error { return s.auditor.Run(cacheCtx) })
 	if s.external != nil {
 		g.Go(func() error { return s.external.Run(ctx) })
 	}
