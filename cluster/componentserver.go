@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"sync"
 	"syscall"
 	"time"
 
@@ -32,9 +33,9 @@ const (
 type componentServer struct {
 	Bind     string // address to listen on; "" is 127.0.0.1
 	Port     int    // 0 serves nothing
-	CertFile string // serving certificate; when empty one is made that lives as long as the process
+	CertFile string // serving certificate; when empty one is made, and again before it ends
 	KeyFile  string
-	ClientCA *x509.CertPool // nil: nobody may read metrics
+	ClientCA *pki.Bundle // nil: nobody may read metrics
 	Registry *prometheus.Registry
 	Healthy  func() error // nil: always
 	Logger   *slog.Logger
@@ -53,6 +54,9 @@ func (s componentServer) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if _, err := certificate(nil); err != nil {
+		return err
+	}
 	address := net.JoinHostPort(s.Bind, strconv.Itoa(s.Port))
 	listener, err := net.Listen("tcp", address)
 	if err != nil {
@@ -64,10 +68,9 @@ func (s componentServer) Run(ctx context.Context) error {
 		IdleTimeout:       90 * time.Second,
 		ErrorLog:          slog.NewLogLogger(s.Logger.Handler(), slog.LevelDebug),
 		TLSConfig: &tls.Config{
-			MinVersion:   tls.VersionTLS12,
-			Certificates: []tls.Certificate{certificate},
-			ClientAuth:   tls.VerifyClientCertIfGiven,
-			ClientCAs:    s.ClientCA,
+			MinVersion:     tls.VersionTLS12,
+			GetCertificate: certificate,
+			ClientAuth:     tls.RequestClientCert, // checked by whom it concerns
 		},
 	}
 	stopped := make(chan struct{})
@@ -101,11 +104,11 @@ func (s componentServer) handler() http.Handler {
 	mux.HandleFunc("GET /readyz", health)
 	metrics := promhttp.HandlerFor(s.Registry, promhttp.HandlerOpts{})
 	mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, r *http.Request) {
-		if len(r.TLS.VerifiedChains) == 0 {
+		groups, ok := s.groups(r.TLS)
+		if !ok {
 			http.Error(w, "Unauthorized", http.StatusUnauthorized)
 			return
 		}
-		groups := r.TLS.VerifiedChains[0][0].Subject.Organization
 		if !slices.Contains(groups, "system:masters") && !slices.Contains(groups, "system:monitoring") {
 			http.Error(w, "Forbidden", http.StatusForbidden)
 			return
@@ -115,20 +118,60 @@ func (s componentServer) handler() http.Handler {
 	return mux
 }
 
-func (s componentServer) certificate() (tls.Certificate, error) {
-	if s.CertFile != "" {
-		return tls.LoadX509KeyPair(s.CertFile, s.KeyFile)
+// groups are those of a client certificate that ClientCA has signed.
+func (s componentServer) groups(state *tls.ConnectionState) ([]string, bool) {
+	if len(state.PeerCertificates) == 0 || s.ClientCA == nil {
+		return nil, false
 	}
-	now := time.Now()
+	leaf, intermediates := state.PeerCertificates[0], x509.NewCertPool()
+	for _, cert := range state.PeerCertificates[1:] {
+		intermediates.AddCert(cert)
+	}
+	_, err := leaf.Verify(x509.VerifyOptions{
+		Roots: s.ClientCA.Pool(), Intermediates: intermediates, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
+	})
+	return leaf.Subject.Organization, err == nil
+}
+
+// certificate returns a tls.Config's GetCertificate.
+func (s componentServer) certificate() (func(*tls.ClientHelloInfo) (*tls.Certificate, error), error) {
+	if s.CertFile != "" {
+		pair, err := pki.NewKeyPair(s.CertFile, s.KeyFile, s.Logger)
+		if err != nil {
+			return nil, err
+		}
+		return pair.GetCertificate, nil
+	}
+	var mu sync.Mutex
+	var made *tls.Certificate
+	return func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		now := time.Now()
+		if made != nil && now.Add(selfSignedSpare).Before(made.Leaf.NotAfter) {
+			return made, nil
+		}
+		fresh, err := selfSigned(now)
+		if err == nil {
+			made = fresh
+		}
+		return fresh, err
+	}, nil
+}
+
+// selfSignedSpare is how long before its end a certificate is made anew that nobody else has signed.
+const selfSignedSpare = 30 * 24 * time.Hour
+
+func selfSigned(now time.Time) (*tls.Certificate, error) {
 	ca, err := pki.NewAuthority("vigil-component", now)
 	if err != nil {
-		return tls.Certificate{}, err
+		return nil, err
 	}
 	pair, err := ca.Issue(pki.Subject{CommonName: "localhost", DNSNames: []string{"localhost"}, IPs: []net.IP{net.IPv4(127, 0, 0, 1)}, Server: true}, now)
 	if err != nil {
-		return tls.Certificate{}, err
+		return nil, err
 	}
-	return tls.Certificate{Certificate: [][]byte{pair.Cert.Raw, ca.Cert.Raw}, PrivateKey: pair.Key}, nil
+	return &tls.Certificate{Certificate: [][]byte{pair.Cert.Raw, ca.Cert.Raw}, PrivateKey: pair.Key, Leaf: pair.Cert}, nil
 }
 
 // explainListen says in one sentence why an address cannot be listened on.

@@ -44,6 +44,9 @@ type UpConfig struct {
 	NodeStatusUpdateFrequency            time.Duration
 	NodeLeaseDuration                    time.Duration
 
+	// CertificateLife is how long certificates are good that are no authority, 0: a year. They are renewed while the cluster runs.
+	CertificateLife time.Duration
+
 	// MergeInto is a kubeconfig file that gets the cluster's context under the name ContextName. "": none.
 	MergeInto string
 
@@ -94,9 +97,10 @@ func Up(ctx context.Context, config UpConfig) error {
 	if err := config.probePorts(address); err != nil {
 		return err
 	}
-	certificates, err := config.ensureCertificates(dir.path, address)
+	wanted := config.certificates(dir.path, address)
+	certificates, err := pki.Ensure(wanted)
 	if err != nil {
-		return err
+		return explainDataDir(dir.path, err)
 	}
 	made := "kept"
 	if n := len(certificates.Made); n > 0 {
@@ -135,6 +139,7 @@ func Up(ctx context.Context, config UpConfig) error {
 		stopServer()
 		return errors.Join(quiet(err), <-served)
 	}
+	group.Go(func() error { return pki.Keep(groupCtx, wanted, config.Logger) })
 	config.startComponents(groupCtx, group, certificates)
 	group.Go(func() error {
 		return config.welcome(groupCtx, progress, certificates.Dir, why)
@@ -186,12 +191,13 @@ func (c *UpConfig) probePorts(api string) error {
 	return nil
 }
 
-func (c *UpConfig) ensureCertificates(dir, address string) (*pki.Set, error) {
+// certificates says which certificates the cluster needs.
+func (c *UpConfig) certificates(dir, address string) pki.Config {
 	names := make([]string, c.Nodes)
 	for i := range names {
 		names[i] = NodeName(i)
 	}
-	config := pki.Config{Dir: dir, Server: "https://" + reachable(address), Nodes: names}
+	config := pki.Config{Dir: dir, Server: "https://" + reachable(address), Nodes: names, Life: c.CertificateLife}
 	if len(c.APIServer.ServiceRanges) > 0 {
 		config.ServiceIP = firstAddress(c.APIServer.ServiceRanges[0]).AsSlice()
 	}
@@ -200,11 +206,7 @@ func (c *UpConfig) ensureCertificates(dir, address string) (*pki.Set, error) {
 			config.ExtraIPs = append(config.ExtraIPs, ip.AsSlice())
 		}
 	}
-	set, err := pki.Ensure(config)
-	if err != nil {
-		return nil, explainDataDir(dir, err)
-	}
-	return set, nil
+	return config
 }
 
 // reachable turns an address to listen on into one to connect to.

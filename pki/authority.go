@@ -18,7 +18,6 @@ import (
 const (
 	authorityLife = 10 * 365 * 24 * time.Hour
 	leafLife      = 365 * 24 * time.Hour
-	renewBefore   = 30 * 24 * time.Hour
 	backdate      = 5 * time.Minute // clocks of other machines may be behind
 )
 
@@ -36,7 +35,20 @@ type Subject struct {
 	IPs           []net.IP
 	Server        bool // may be presented by a server
 	Client        bool // may be presented by a client
+	// Life is how long the certificate is good, never longer than its authority. 0: a year.
+	Life time.Duration
 }
+
+// life is how long a certificate is good.
+func (s *Subject) life() time.Duration {
+	if s.Life == 0 {
+		return leafLife
+	}
+	return s.Life
+}
+
+// renewBefore is how long before its end a certificate is replaced: a month, or the last third of a short life.
+func renewBefore(life time.Duration) time.Duration { return min(30*24*time.Hour, life/3) }
 
 // NewAuthority makes a self-signed certificate authority.
 func NewAuthority(commonName string, now time.Time) (*Pair, error) {
@@ -67,7 +79,7 @@ func (ca *Pair) Issue(subject Subject, now time.Time) (*Pair, error) {
 		DNSNames:    subject.DNSNames,
 		IPAddresses: subject.IPs,
 		NotBefore:   now.Add(-backdate),
-		NotAfter:    minTime(now.Add(leafLife), ca.Cert.NotAfter),
+		NotAfter:    minTime(now.Add(subject.life()), ca.Cert.NotAfter),
 		KeyUsage:    x509.KeyUsageDigitalSignature | x509.KeyUsageKeyEncipherment,
 	}
 	if subject.Server {

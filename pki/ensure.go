@@ -1,11 +1,13 @@
 package pki
 
 import (
+	"context"
 	"crypto/x509"
 	"encoding/pem"
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
@@ -14,11 +16,33 @@ import (
 	"k8s.io/client-go/util/keyutil"
 )
 
-// Ensure makes the certificates, keys and kubeconfigs of config that are missing, about to expire (within 30 days), or
+// Ensure makes the certificates, keys and kubeconfigs of config that are missing, about to expire, or
 // that lack a name or address which config asks for. It is idempotent. It fails with ErrDamaged rather than replace a
 // file that it does not understand.
 func Ensure(config Config) (*Set, error) {
 	return ensure(config, time.Now())
+}
+
+// Keep renews what is about to expire, until ctx ends. Who has the files in use sees the change: servers and clients of this
+// package within a second. log hears of what was renewed and of failures, which are tried again.
+func Keep(ctx context.Context, config Config, log *slog.Logger) error {
+	subject := Subject{Life: config.Life}
+	ticker := time.NewTicker(min(time.Hour, subject.life()/12))
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticker.C:
+		}
+		set, err := Ensure(config)
+		switch {
+		case err != nil:
+			log.Warn("certificates cannot be renewed", "err", err)
+		case len(set.Made) > 0:
+			log.Info("certificates were renewed", "files", set.Made)
+		}
+	}
 }
 
 // Set is what Ensure leaves: the files, and the authorities to issue more from.
@@ -46,6 +70,7 @@ func ensure(config Config, now time.Time) (*Set, error) {
 	}
 	set.Cluster, set.Etcd, set.FrontProxy = byName[clusterCA], byName[etcdCA], byName[frontProxyCA]
 	for _, row := range leaves(config) {
+		row.subject.Life = config.Life
 		if err := set.ensureLeaf(row, byName[row.ca], now); err != nil {
 			return nil, err
 		}
@@ -54,6 +79,7 @@ func ensure(config Config, now time.Time) (*Set, error) {
 		return nil, err
 	}
 	for _, row := range identities(config) {
+		row.subject.Life = config.Life
 		if err := set.ensureKubeconfig(row, config.Server, now); err != nil {
 			return nil, err
 		}
@@ -101,7 +127,7 @@ func (s *Set) ensureLeaf(row leaf, ca *Pair, now time.Time) error {
 
 // serves says whether cert still does for subject: signed by ca, not about to expire, same identity, all names.
 func serves(cert *x509.Certificate, ca *Pair, subject Subject, now time.Time) bool {
-	if cert.CheckSignatureFrom(ca.Cert) != nil || now.Add(renewBefore).After(cert.NotAfter) || now.Before(cert.NotBefore) {
+	if cert.CheckSignatureFrom(ca.Cert) != nil || now.Add(renewBefore(subject.life())).After(cert.NotAfter) || now.Before(cert.NotBefore) {
 		return false
 	}
 	if cert.Subject.CommonName != subject.CommonName || !slices.Equal(cert.Subject.Organization, subject.Organizations) {

@@ -4,6 +4,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"time"
 )
 
 // Config says for whom certificates are made.
@@ -22,6 +23,10 @@ type Config struct {
 	ExtraIPs []net.IP
 	// Nodes are the names of nodes that get a kubeconfig.
 	Nodes []string
+
+	// Life is how long certificates are good that are no authority. 0: a year. They are replaced a month before their end, or in
+	// the last third of a shorter life.
+	Life time.Duration
 }
 
 func (c Config) withDefaults() Config {

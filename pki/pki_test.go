@@ -108,7 +108,7 @@ func TestEnsure_RenewsWhatExpiresOrLacksAName(t *testing.T) {
 	if _, err := ensure(c, now); err != nil {
 		t.Fatal(err)
 	}
-	later, err := ensure(c, now.Add(leafLife-renewBefore+time.Hour))
+	later, err := ensure(c, now.Add(leafLife-renewBefore(leafLife)+time.Hour))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -119,7 +119,7 @@ func TestEnsure_RenewsWhatExpiresOrLacksAName(t *testing.T) {
 		t.Error("the certificate authority was replaced")
 	}
 	c.ExtraIPs = []net.IP{net.IPv4(10, 1, 2, 3)}
-	more, err := ensure(c, now.Add(leafLife-renewBefore+2*time.Hour))
+	more, err := ensure(c, now.Add(leafLife-renewBefore(leafLife)+2*time.Hour))
 	if err != nil {
 		t.Fatal(err)
 	}

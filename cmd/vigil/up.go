@@ -45,6 +45,7 @@ func newUp() *cobra.Command {
 	flags.DurationVar(&config.NodeMonitorGracePeriod, "node-monitor-grace-period", 0, "how long a node may be silent before it is not ready (default 40s)")
 	flags.DurationVar(&config.NodeStatusUpdateFrequency, "node-status-update-frequency", 0, "how often kubelets look at their node's status (default 10s)")
 	flags.IntVar(&leaseSeconds, "node-lease-duration-seconds", 40, "validity of the nodes' Leases, which are renewed every quarter of it")
+	flags.DurationVar(&config.CertificateLife, "certificate-life", 0, "how long certificates are good; they are renewed in time (default: a year)")
 	server.add(flags, "127.0.0.1")
 	logs.add(flags)
 	return command

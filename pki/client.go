@@ -1,0 +1,115 @@
+package pki
+
+import (
+	"bytes"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	utilnet "k8s.io/apimachinery/pkg/util/net"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+)
+
+// ClientConfig reads a kubeconfig for a client that lives longer than its certificate. When the kubeconfig or the files it names
+// change, requests that begin from then on go over new connections that show the new certificate; those under way end on the
+// connections they have. (client-go itself never reads inline certificates again, and cuts connections off when files change.)
+// Nothing is compressed on the way. A kubeconfig without a client certificate gets client-go's own treatment. log hears of
+// changes, and may be nil.
+func ClientConfig(kubeconfig string, log *slog.Logger) (*rest.Config, error) {
+	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+	if err != nil {
+		return nil, err
+	}
+	if config.CertFile == "" && len(config.CertData) == 0 || config.ExecProvider != nil || config.AuthProvider != nil {
+		return config, nil
+	}
+	r := &reloading{kubeconfig: kubeconfig}
+	files := []string{kubeconfig}
+	for _, name := range []string{config.CertFile, config.KeyFile, config.CAFile} {
+		if name != "" {
+			files = append(files, name)
+		}
+	}
+	if r.files, err = watch(log, r.load, files...); err != nil {
+		return nil, fmt.Errorf("kubeconfig %s: %w", kubeconfig, err)
+	}
+	config.TLSClientConfig = rest.TLSClientConfig{}
+	config.Transport = r
+	return config, nil
+}
+
+// reloading is a transport that follows a kubeconfig.
+type reloading struct {
+	kubeconfig string
+	files      *watched
+	now        atomic.Pointer[credentials]
+}
+
+// credentials are what a kubeconfig holds at one time, and the connections made with them.
+type credentials struct {
+	cert, key, ca []byte
+	transport     *http.Transport
+}
+
+// RoundTrip is an http.RoundTripper's.
+func (r *reloading) RoundTrip(req *http.Request) (*http.Response, error) {
+	r.files.look()
+	return r.now.Load().transport.RoundTrip(req)
+}
+
+// CloseIdleConnections is what an http.Client looks for.
+func (r *reloading) CloseIdleConnections() { r.now.Load().transport.CloseIdleConnections() }
+
+// TLSClientConfig is a utilnet.TLSClientConfigHolder's, for clients that dial themselves.
+func (r *reloading) TLSClientConfig() *tls.Config {
+	r.files.look()
+	return r.now.Load().transport.TLSClientConfig
+}
+
+func (r *reloading) load() error {
+	config, err := clientcmd.BuildConfigFromFlags("", r.kubeconfig)
+	if err != nil {
+		return err
+	}
+	if err := rest.LoadTLSFiles(config); err != nil {
+		return err
+	}
+	old := r.now.Load()
+	if old != nil && bytes.Equal(old.cert, config.CertData) && bytes.Equal(old.key, config.KeyData) && bytes.Equal(old.ca, config.CAData) {
+		return nil
+	}
+	pair, err := tls.X509KeyPair(config.CertData, config.KeyData)
+	if err != nil {
+		return err
+	}
+	conf := &tls.Config{
+		MinVersion: tls.VersionTLS12, ServerName: config.ServerName, InsecureSkipVerify: config.Insecure,
+		GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &pair, nil },
+	}
+	if len(config.CAData) > 0 {
+		conf.RootCAs = x509.NewCertPool()
+		if !conf.RootCAs.AppendCertsFromPEM(config.CAData) {
+			return errors.New("no certificate authority in it")
+		}
+	}
+	r.now.Store(&credentials{config.CertData, config.KeyData, config.CAData, utilnet.SetTransportDefaults(&http.Transport{
+		Proxy:               http.ProxyFromEnvironment,
+		DialContext:         (&net.Dialer{Timeout: 30 * time.Second, KeepAlive: 30 * time.Second}).DialContext,
+		TLSClientConfig:     conf,
+		TLSHandshakeTimeout: 10 * time.Second,
+		IdleConnTimeout:     90 * time.Second,
+		MaxIdleConnsPerHost: 25,
+		DisableCompression:  true,
+	})})
+	if old != nil {
+		old.transport.CloseIdleConnections() // those in use follow when they have been idle for long enough
+	}
+	return nil
+}
