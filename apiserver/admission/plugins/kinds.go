@@ -14,8 +14,6 @@ var (
 	nodes           = schema.GroupResource{Resource: "nodes"}
 	namespaces      = schema.GroupResource{Resource: "namespaces"}
 	services        = schema.GroupResource{Resource: "services"}
-	secrets         = schema.GroupResource{Resource: "secrets"}
-	events          = schema.GroupResource{Resource: "events"}
 	limitRanges     = schema.GroupResource{Resource: "limitranges"}
 	serviceAccounts = schema.GroupResource{Resource: "serviceaccounts"}
 	claims          = schema.GroupResource{Resource: "persistentvolumeclaims"}

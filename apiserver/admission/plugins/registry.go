@@ -30,8 +30,39 @@ type entry struct {
 
 // entries are the plug-ins in upstream's order.
 var entries = []entry{
+	{"AlwaysAdmit", false, func(*Config) admission.Plugin { return AlwaysAdmit{} }},
 	{"NamespaceLifecycle", true, func(c *Config) admission.Plugin { return NamespaceLifecycle{c.Reader} }},
+	{"NamespaceExists", false, func(c *Config) admission.Plugin { return NamespaceExists{c.Reader} }},
+	{"LimitPodHardAntiAffinityTopology", false, func(*Config) admission.Plugin { return LimitPodHardAntiAffinityTopology{on{pods, writes}} }},
+	{"LimitRanger", true, func(c *Config) admission.Plugin { return LimitRanger{c.Reader} }},
+	{"ServiceAccount", true, func(c *Config) admission.Plugin { return ServiceAccount{c.Reader} }},
+	{"TaintNodesByCondition", true, func(*Config) admission.Plugin { return TaintNodesByCondition{on{nodes, creates}} }},
+	{"AlwaysPullImages", false, func(*Config) admission.Plugin { return AlwaysPullImages{} }},
+	{"PodNodeSelector", false, func(c *Config) admission.Plugin { return PodNodeSelector{on{pods, creates}, c.Reader} }},
+	{"Priority", true, func(c *Config) admission.Plugin { return Priority{c.Reader} }},
+	{"DefaultTolerationSeconds", true, func(*Config) admission.Plugin { return DefaultTolerationSeconds{NotReady: 300, Unreachable: 300} }},
+	{"ExtendedResourceToleration", false, func(*Config) admission.Plugin { return ExtendedResourceToleration{on{pods, writes}} }},
+	{"DefaultStorageClass", true, func(c *Config) admission.Plugin { return DefaultStorageClass{on{claims, creates}, c.Reader} }},
+	{"StorageObjectInUseProtection", false, func(*Config) admission.Plugin { return StorageObjectInUseProtection{} }},
+	{"PersistentVolumeClaimResize", true, func(c *Config) admission.Plugin { return PersistentVolumeClaimResize{on{claims, updates}, c.Reader} }},
+	{"RuntimeClass", true, func(c *Config) admission.Plugin { return RuntimeClass{c.Reader} }},
+	{"CertificateApproval", true, func(c *Config) admission.Plugin { return CertificateApproval{signers{c}} }},
+	{"CertificateSigning", true, func(c *Config) admission.Plugin { return CertificateSigning{signers{c}} }},
+	{"ClusterTrustBundleAttest", true, func(c *Config) admission.Plugin {
+		return ClusterTrustBundleAttest{on{trustBundles, writes}, signers{c}}
+	}},
+	{"CertificateSubjectRestriction", true, func(*Config) admission.Plugin { return CertificateSubjectRestriction{on{requests, creates}} }},
+	{"DefaultIngressClass", true, func(c *Config) admission.Plugin { return DefaultIngressClass{on{ingresses, creates}, c.Reader} }},
+	{"DenyServiceExternalIPs", false, func(*Config) admission.Plugin { return DenyServiceExternalIPs{on{services, writes}} }},
+	{"PodTopologyLabels", true, func(c *Config) admission.Plugin { return PodTopologyLabels{c.Reader} }},
+	{"AlwaysDeny", false, func(*Config) admission.Plugin { return AlwaysDeny{} }},
 }
+
+var (
+	creates = []admission.Operation{admission.Create}
+	updates = []admission.Operation{admission.Update}
+	writes  = []admission.Operation{admission.Create, admission.Update}
+)
 
 // New makes the plug-ins that are on, in their order. It fails when a name is not one of a plug-in.
 func New(c Config) ([]admission.Plugin, error) {
