@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"context"
+	"crypto/x509"
 	"fmt"
 	"log/slog"
 	"net/netip"
@@ -14,6 +15,7 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/tools/record"
 
 	"vigil/apiserver"
@@ -21,7 +23,6 @@ import (
 	"vigil/informer"
 	"vigil/kubelet"
 	"vigil/kubelet/simulated"
-	"vigil/pki"
 	"vigil/scheduler"
 )
 
@@ -53,7 +54,7 @@ func newComponent(name, source string, config ComponentConfig) (*component, *res
 	if config.Logger == nil {
 		config.Logger = slog.New(slog.DiscardHandler)
 	}
-	server, err := pki.ClientConfig(config.Kubeconfig, config.Logger)
+	server, err := clientcmd.BuildConfigFromFlags("", config.Kubeconfig)
 	if err != nil {
 		return nil, nil, fmt.Errorf("%s: %w", name, err)
 	}
@@ -76,8 +77,13 @@ func newComponent(name, source string, config ComponentConfig) (*component, *res
 		Registry: registry, Logger: config.Logger,
 	}
 	if config.ClientCAFile != "" {
-		if c.server.ClientCA, err = pki.NewBundle(config.ClientCAFile, config.Logger); err != nil {
-			return nil, nil, fmt.Errorf("%s: %w", name, err)
+		pem, err := os.ReadFile(config.ClientCAFile)
+		if err != nil {
+			return nil, nil, fmt.Errorf("%s: read client CA: %w", name, err)
+		}
+		c.server.ClientCA = x509.NewCertPool()
+		if !c.server.ClientCA.AppendCertsFromPEM(pem) {
+			return nil, nil, fmt.Errorf("%s: no certificate in %s", name, config.ClientCAFile)
 		}
 	}
 	return c, server, nil
@@ -117,6 +123,7 @@ type ControllerManagerConfig struct {
 	ComponentConfig
 	NodeMonitorGracePeriod time.Duration // --node-monitor-grace-period; 0: 40 s
 	RootCAFile             string        // --root-ca-file, published to every namespace
+	OwnIdentity            bool          // --use-service-account-credentials=false
 }
 
 // RunControllerManager runs all controllers until ctx ends.
@@ -132,7 +139,7 @@ func RunControllerManager(ctx context.Context, config ControllerManagerConfig) e
 		}
 	}
 	all, err := controllers.New(controllers.Config{
-		Server: server, Client: c.client, Informers: c.informers, Logger: c.config.Logger, Registry: c.server.Registry,
+		Server: server, OwnIdentity: config.OwnIdentity, Informers: c.informers, Logger: c.config.Logger, Registry: c.server.Registry,
 		Events: c.events, NodeMonitorGracePeriod: config.NodeMonitorGracePeriod, RootCA: rootCA,
 	})
 	if err != nil {
@@ -176,7 +183,7 @@ func RunKubelet(ctx context.Context, config KubeletConfig) error {
 	if !config.PodCIDR.IsValid() {
 		config.PodCIDR = netip.MustParsePrefix("10.244.0.0/24")
 	}
-	server, err := pki.ClientConfig(config.Kubeconfig, config.Logger)
+	server, err := clientcmd.BuildConfigFromFlags("", config.Kubeconfig)
 	if err != nil {
 		return fmt.Errorf("kubelet %s: %w", config.NodeName, err)
 	}

@@ -20,9 +20,11 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/record"
 
+	"vigil/controllers/clusterroleaggregation"
 	"vigil/controllers/deployment"
 	"vigil/controllers/endpoints"
 	"vigil/controllers/garbagecollector"
+	"vigil/controllers/internal/account"
 	"vigil/controllers/namespace"
 	"vigil/controllers/nodelifecycle"
 	"vigil/controllers/replicaset"
@@ -31,14 +33,17 @@ import (
 	"vigil/informer/work"
 )
 
-// Config says what the controllers work with. Server, Client, Informers and Events are needed.
+// Config says what the controllers work with. Server, Informers and Events are needed.
 type Config struct {
-	Server    *rest.Config // for controllers that look at resources they do not know by name
-	Client    kubernetes.Interface
+	Server    *rest.Config
 	Informers *informer.Factory // run by the caller
 	Events    record.EventBroadcaster
 	Logger    *slog.Logger
 	Registry  prometheus.Registerer // nil: no metrics
+
+	// OwnIdentity has all controllers write as Server says. By default each acts as a service account of its own, whose role is part of
+	// every cluster.
+	OwnIdentity bool
 
 	NodeMonitorGracePeriod time.Duration // how long a node may be silent; 0: 40 s
 	RootCA                 []byte        // PEM, published to every namespace; nil: not published
@@ -70,38 +75,90 @@ func New(config Config) (*Controllers, error) {
 		return config.Events.NewRecorder(scheme.Scheme, corev1.EventSource{Component: component})
 	}
 	logger := func(controller string) *slog.Logger { return config.Logger.With("controller", controller) }
+	clients, err := newClients(config)
+	if err != nil {
+		return nil, err
+	}
 	c := &Controllers{}
 	add := func(name string, run func(context.Context) error) { c.all = append(c.all, named{name, run}) }
 
 	add("deployment", deployment.New(deployment.Config{
-		Client: config.Client, Informers: config.Informers, Recorder: recorder("deployment-controller"), Logger: logger("deployment"), Metrics: metrics,
+		Client: clients.as("deployment-controller"), Informers: config.Informers, Recorder: recorder("deployment-controller"), Logger: logger("deployment"), Metrics: metrics,
 	}).Run)
 	add("replicaset", replicaset.New(replicaset.Config{
-		Client: config.Client, Informers: config.Informers, Recorder: recorder("replicaset-controller"), Logger: logger("replicaset"), Metrics: metrics,
+		Client: clients.as("replicaset-controller"), Informers: config.Informers, Recorder: recorder("replicaset-controller"), Logger: logger("replicaset"), Metrics: metrics,
 	}).Run)
-	server := rest.CopyConfig(config.Server)
-	metadataClient, err := metadata.NewForConfig(server)
-	if err != nil {
-		return nil, fmt.Errorf("metadata client: %w", err)
-	}
 	add("namespace", namespace.New(namespace.Config{
-		Client: config.Client, Metadata: metadataClient, Informers: config.Informers, Logger: logger("namespace"), Metrics: metrics,
+		Client: clients.as("namespace-controller"), Metadata: clients.metadataAs("namespace-controller"), Informers: config.Informers, Logger: logger("namespace"), Metrics: metrics,
 	}).Run)
 	add("garbage collector", garbagecollector.New(garbagecollector.Config{
-		Server: server, Discovery: config.Client.Discovery(), Metadata: metadataClient, Informers: config.Informers,
+		Server: rest.CopyConfig(config.Server), Discovery: clients.own.Discovery(), Metadata: clients.metadataAs("generic-garbage-collector"), Informers: config.Informers,
 		Recorder: recorder("garbage-collector-controller"), Logger: logger("garbagecollector"), Metrics: metrics,
 	}).Run)
 	add("node lifecycle", nodelifecycle.New(nodelifecycle.Config{
-		Client: config.Client, Informers: config.Informers, Recorder: recorder("node-controller"), Logger: logger("nodelifecycle"), Metrics: metrics,
+		Client: clients.as("node-controller"), Informers: config.Informers, Recorder: recorder("node-controller"), Logger: logger("nodelifecycle"), Metrics: metrics,
 		NodeMonitorGracePeriod: config.NodeMonitorGracePeriod,
 	}).Run)
 	add("service account", serviceaccount.New(serviceaccount.Config{
-		Client: config.Client, Informers: config.Informers, RootCA: config.RootCA, Logger: logger("serviceaccount"), Metrics: metrics,
+		Client: clients.as("service-account-controller"), Publisher: clients.as("root-ca-cert-publisher"), Informers: config.Informers, RootCA: config.RootCA, Logger: logger("serviceaccount"), Metrics: metrics,
 	}).Run)
 	add("endpoints", endpoints.New(endpoints.Config{
-		Client: config.Client, Informers: config.Informers, Recorder: recorder("endpoint-controller"), Logger: logger("endpoints"), Metrics: metrics,
+		Client: clients.as("endpoint-controller"), Informers: config.Informers, Recorder: recorder("endpoint-controller"), Logger: logger("endpoints"), Metrics: metrics,
 	}).Run)
+	add("cluster role aggregation", clusterroleaggregation.New(clusterroleaggregation.Config{
+		Client: clients.as("clusterrole-aggregation-controller"), Informers: config.Informers, Logger: logger("clusterroleaggregation"), Metrics: metrics,
+	}).Run)
+	if err := errors.Join(clients.errs...); err != nil {
+		return nil, err
+	}
 	return c, nil
+}
+
+// clients makes clients for the service accounts of controllers. What goes wrong is gathered.
+type clients struct {
+	server   *rest.Config
+	own      kubernetes.Interface
+	accounts *account.Accounts // nil: all act as server says
+	errs     []error
+}
+
+func newClients(config Config) (*clients, error) {
+	own, err := kubernetes.NewForConfig(config.Server)
+	if err != nil {
+		return nil, fmt.Errorf("client: %w", err)
+	}
+	c := &clients{server: config.Server, own: own}
+	if !config.OwnIdentity {
+		c.accounts = account.New(config.Server, own)
+	}
+	return c, nil
+}
+
+func (c *clients) config(name string) *rest.Config {
+	if c.accounts == nil {
+		return c.server
+	}
+	return c.accounts.Config(name)
+}
+
+// as returns a client that acts as a controller's account. It speaks protobuf.
+func (c *clients) as(name string) kubernetes.Interface {
+	config := rest.CopyConfig(c.config(name))
+	config.ContentType = "application/vnd.kubernetes.protobuf"
+	config.AcceptContentTypes = "application/vnd.kubernetes.protobuf,application/json"
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		c.errs = append(c.errs, fmt.Errorf("client of %s: %w", name, err))
+	}
+	return client
+}
+
+func (c *clients) metadataAs(name string) metadata.Interface {
+	client, err := metadata.NewForConfig(c.config(name))
+	if err != nil {
+		c.errs = append(c.errs, fmt.Errorf("metadata client of %s: %w", name, err))
+	}
+	return client
 }
 
 // Run runs all controllers until ctx ends. When one breaks, all end.

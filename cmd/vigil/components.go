@@ -15,6 +15,7 @@ var errNoKubeconfig = errors.New("--kubeconfig is needed: it names the API serve
 func newControllerManager() *cobra.Command {
 	var config cluster.ControllerManagerConfig
 	var logs logFlags
+	accounts := true
 	command := &cobra.Command{
 		Use:   "controller-manager",
 		Short: "Run the controllers alone",
@@ -26,12 +27,14 @@ func newControllerManager() *cobra.Command {
 			if config.Logger, err = logs.logger(); err != nil {
 				return err
 			}
+			config.OwnIdentity = !accounts
 			return cluster.RunControllerManager(command.Context(), config)
 		},
 	}
 	flags := command.Flags()
 	addComponent(flags, &config.ComponentConfig, cluster.ControllerManagerPort)
 	flags.DurationVar(&config.NodeMonitorGracePeriod, "node-monitor-grace-period", 0, "how long a node may be silent before it is not ready (default 40s)")
+	flags.BoolVar(&accounts, "use-service-account-credentials", true, "let each controller act as a service account of its own; otherwise all act as --kubeconfig says")
 	flags.StringVar(&config.RootCAFile, "root-ca-file", "", "CA that is published to every namespace, PEM")
 	logs.add(flags)
 	return command

@@ -41,18 +41,20 @@ const (
 
 // Config says what the controller works with. Client and Informers are needed.
 type Config struct {
-	Client    kubernetes.Interface
-	Informers *informer.Factory // run by the caller
-	RootCA    []byte            // PEM; empty: no ConfigMap is kept
+	Client    kubernetes.Interface // makes ServiceAccounts
+	Publisher kubernetes.Interface // writes ConfigMaps; nil: Client does
+	Informers *informer.Factory    // run by the caller
+	RootCA    []byte               // PEM; empty: no ConfigMap is kept
 	Logger    *slog.Logger
 	Metrics   *work.Metrics
 }
 
 // Controller keeps the two objects in every namespace.
 type Controller struct {
-	client kubernetes.Interface
-	rootCA string
-	queue  *work.Queue // of namespaces, as names without a namespace
+	client    kubernetes.Interface
+	publisher kubernetes.Interface
+	rootCA    string
+	queue     *work.Queue // of namespaces, as names without a namespace
 
 	informers  []*informer.Informer
 	namespaces informer.Lister[*corev1.Namespace]
@@ -70,10 +72,14 @@ func New(config Config) *Controller {
 	configMaps.FieldSelector = "metadata.name=" + RootCA
 	namespaces.DropManagedFields, accounts.DropManagedFields, configMaps.DropManagedFields = true, true, true
 	c := &Controller{
-		client:   config.Client,
-		rootCA:   string(config.RootCA),
-		queue:    work.New(work.Config{Name: "serviceaccount", Logger: config.Logger, Metrics: config.Metrics}),
-		accounts: config.Informers.Informer(accounts),
+		client:    config.Client,
+		publisher: config.Publisher,
+		rootCA:    string(config.RootCA),
+		queue:     work.New(work.Config{Name: "serviceaccount", Logger: config.Logger, Metrics: config.Metrics}),
+		accounts:  config.Informers.Informer(accounts),
+	}
+	if c.publisher == nil {
+		c.publisher = c.client
 	}
 	c.namespaces = informer.ListerFor[*corev1.Namespace](config.Informers.Informer(namespaces))
 	c.informers = []*informer.Informer{c.namespaces.Informer(), c.accounts}
@@ -145,7 +151,7 @@ func (c *Controller) publish(ctx context.Context, namespace string) error {
 			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: RootCA, Annotations: map[string]string{description: descriptionText}},
 			Data:       want,
 		}
-		_, err := c.client.CoreV1().ConfigMaps(namespace).Create(ctx, made, metav1.CreateOptions{})
+		_, err := c.publisher.CoreV1().ConfigMaps(namespace).Create(ctx, made, metav1.CreateOptions{})
 		if err = unlessThereOrGoing(err); err != nil {
 			return fmt.Errorf("create config map: %w", err)
 		}
@@ -162,7 +168,7 @@ func (c *Controller) publish(ctx context.Context, namespace string) error {
 		have.Annotations = map[string]string{}
 	}
 	have.Annotations[description] = descriptionText
-	_, err = c.client.CoreV1().ConfigMaps(namespace).Update(ctx, have, metav1.UpdateOptions{})
+	_, err = c.publisher.CoreV1().ConfigMaps(namespace).Update(ctx, have, metav1.UpdateOptions{})
 	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) { // of a newer version or a deletion an event comes
 		return fmt.Errorf("update config map: %w", err)
 	}

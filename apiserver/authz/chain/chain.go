@@ -106,7 +106,6 @@ func (c *Chain) use(rows []row) error {
 		}
 		next.members = append(next.members, authz.Member{Name: r.name, Authorizer: c.count(r, a)})
 	}
-	next.members = append(next.members, authz.Member{Name: "components", Authorizer: authz.Components{}})
 	c.active.Store(next)
 	return nil
 }
