@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -218,12 +219,19 @@ func TestList_Errors(t *testing.T) {
 
 	t.Run("version ahead", func(t *testing.T) {
 		n, _ := strconv.Atoi(rv)
-		for _, path := range []string{
+		paths := []string{
 			fmt.Sprintf("/api/v1/configmaps?resourceVersion=%d", n+1000000),
 			fmt.Sprintf("/api/v1/configmaps?resourceVersion=%d&resourceVersionMatch=Exact", n+1000000),
 			fmt.Sprintf("/api/v1/namespaces/a/configmaps/c1?resourceVersion=%d", n+1000000),
-		} {
-			r := c.get(path)
+		}
+		answers := make([]response, len(paths))
+		var wg sync.WaitGroup
+		for i, path := range paths { // each waits for 3 s
+			wg.Go(func() { answers[i] = c.get(path) })
+		}
+		wg.Wait()
+		for i, path := range paths {
+			r := answers[i]
 			s := r.status()
 			if r.code != http.StatusGatewayTimeout || s.Reason != metav1.StatusReasonTimeout || !strings.HasPrefix(s.Message, fmt.Sprintf("Timeout: Too large resource version: %d, current: ", n+1000000)) {
 				t.Fatalf("%s: got %d %+v", path, r.code, s)
