@@ -5,7 +5,9 @@ import (
 	"crypto/sha512"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -71,9 +73,10 @@ func merged(rows []*kinds.Kind, version string) *spec.Swagger {
 	for _, k := range rows {
 		byGV[k.GVK.GroupVersion()] = append(byGV[k.GVK.GroupVersion()], k)
 	}
-	for gv, in := range byGV {
+	order := slices.SortedFunc(maps.Keys(byGV), func(a, b schema.GroupVersion) int { return strings.Compare(a.String(), b.String()) })
+	for _, gv := range order { // always the same one: the ETag depends on it
 		d := newGroup(gv, version, types)
-		for _, k := range in {
+		for _, k := range byGV[gv] {
 			d.add(k)
 		}
 		swaggerPaths(d.doc.Paths.Paths, paths)
