@@ -18,6 +18,7 @@ import (
 
 	"vigil/apiserver"
 	"vigil/apiserver/admission/plugins"
+	"vigil/apiserver/audit"
 	"vigil/apiserver/authz/chain"
 	"vigil/apiserver/bootstrap"
 	"vigil/apiserver/budget"
@@ -90,6 +91,8 @@ type APIServerConfig struct {
 
 	Authorization AuthorizationConfig // --authorization-mode, --authorization-config ...
 
+	Audit audit.Config // --audit-policy-file and the other --audit flags
+
 	EventTTL time.Duration // --event-ttl; 0: an hour
 
 	EnableAdmissionPlugins, DisableAdmissionPlugins []string // --enable-admission-plugins, --disable-admission-plugins
@@ -118,6 +121,11 @@ func RunAPIServer(ctx context.Context, config APIServerConfig) error {
 		return err
 	}
 	defer atRest.close()
+	config.Audit.Logger, config.Audit.Registerer = config.Logger, registry
+	auditor, err := audit.New(config.Audit)
+	if err != nil {
+		return err
+	}
 	db, err := store.Open(ctx, store.Config{
 		Embedded:        config.Embedded,
 		Endpoints:       config.EtcdServers,
@@ -189,6 +197,7 @@ func RunAPIServer(ctx context.Context, config APIServerConfig) error {
 		Logger:                      config.Logger,
 		Registerer:                  registry,
 		Checks:                      atRest.checks(),
+		Auditor:                     auditor,
 		StartHooks: []apiserver.StartHook{{
 			Name: "bootstrap-system-objects",
 			Run:  func(ctx context.Context, _ *apiserver.Server) error { return own.Ensure(ctx) },

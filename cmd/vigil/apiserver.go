@@ -98,6 +98,7 @@ func (f *apiServerFlags) add(flags *pflag.FlagSet, bind string) {
 	flags.StringVar(&c.EncryptionProviderConfig, "encryption-provider-config", "", "file with an EncryptionConfiguration: what is encrypted in etcd, and how")
 	flags.BoolVar(&c.EncryptionProviderConfigReload, "encryption-provider-config-automatic-reload", false, "follow changes of that file")
 	addAuthorization(flags, &c.Authorization)
+	addAudit(flags, &c.Audit)
 	flags.DurationVar(&c.EventTTL, "event-ttl", time.Hour, "how long events are kept")
 	flags.StringSliceVar(&f.serviceRanges, "service-cluster-ip-range", []string{"10.96.0.0/12"}, "networks of cluster IPs")
 	f.authentication.add(flags)
