@@ -186,8 +186,8 @@ func (c *call) serveObject(rt *route, opts *request.ListOptions) error {
 
 // serveSubresource answers requests for a subresource of one object.
 func (c *call) serveSubresource(rt *route) error {
-	if why := rt.Kind.Unserved[c.info.Subresource]; why != "" {
-		return notImplemented(why)
+	if not, found := rt.Kind.Unserved[c.info.Subresource]; found {
+		return notImplemented(not.Why)
 	}
 	sub := rt.subs[c.info.Subresource]
 	if sub == nil || c.info.Rest != "" && c.info.Rest != "/" {

@@ -94,8 +94,9 @@ type Kind struct {
 	RowConditions func(obj Object) []metav1.TableRowCondition
 
 	Subresources []Subresource
-	// Unserved are subresources that Kubernetes has and this server cannot serve, with the sentence that says why.
-	Unserved map[string]string
+	// Unserved are subresources that Kubernetes has and this server cannot serve, by name. Discovery lists them, so that
+	// clients and roles know them; requests get 501.
+	Unserved map[string]Unserved
 
 	// PatchAction recognizes a PATCH of the main resource that really asks for an action (one that sets the node of a
 	// pod asks to bind it). It takes what asks for it back out of obj and returns the subresource and the body that
@@ -141,6 +142,13 @@ type Subresource struct {
 	// that a write.Hook's Post answers.
 	DefaultBody  func(body runtime.Object)
 	ValidateBody func(body runtime.Object) field.ErrorList
+}
+
+// Unserved is a subresource that is listed and answered with an error.
+type Unserved struct {
+	Kind  string // of the body, in the row's group and version
+	Verbs []string
+	Why   string // the error's message
 }
 
 // GroupResource names the resource as error messages and metrics do.

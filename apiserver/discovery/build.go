@@ -129,9 +129,7 @@ func resourceList(groupName string, v version) *metav1.APIResourceList {
 			Categories:         k.Categories,
 			StorageVersionHash: storageVersionHash(k),
 		})
-		subs := slices.Clone(k.Subresources)
-		slices.SortFunc(subs, func(a, b kinds.Subresource) int { return strings.Compare(a.Name, b.Name) })
-		for _, s := range subs {
+		for _, s := range subresources(k) {
 			r := metav1.APIResource{Name: k.Resource + "/" + s.Name, Namespaced: k.Namespaced, Kind: k.GVK.Kind, Verbs: s.Verbs}
 			if gvk := bodyKind(k, &s); gvk != k.GVK {
 				r.Kind = gvk.Kind
@@ -163,9 +161,7 @@ func aggregated(g group) apidiscovery.APIGroupDiscovery {
 			if k.Namespaced {
 				r.Scope = apidiscovery.ScopeNamespace
 			}
-			subs := slices.Clone(k.Subresources)
-			slices.SortFunc(subs, func(a, b kinds.Subresource) int { return strings.Compare(a.Name, b.Name) })
-			for _, s := range subs {
+			for _, s := range subresources(k) {
 				r.Subresources = append(r.Subresources, apidiscovery.APISubresourceDiscovery{
 					Subresource: s.Name, ResponseKind: ref(bodyKind(k, &s)), Verbs: s.Verbs,
 				})
@@ -175,6 +171,16 @@ func aggregated(g group) apidiscovery.APIGroupDiscovery {
 		out.Versions = append(out.Versions, av)
 	}
 	return out
+}
+
+// subresources are those of a kind by name, the ones that are not served among them.
+func subresources(k *kinds.Kind) []kinds.Subresource {
+	subs := slices.Clone(k.Subresources)
+	for name, not := range k.Unserved {
+		subs = append(subs, kinds.Subresource{Name: name, GVK: k.GVK.GroupVersion().WithKind(not.Kind), Verbs: not.Verbs})
+	}
+	slices.SortFunc(subs, func(a, b kinds.Subresource) int { return strings.Compare(a.Name, b.Name) })
+	return subs
 }
 
 // Verbs are the verbs of a kind's main resource, in discovery's order.

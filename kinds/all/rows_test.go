@@ -37,6 +37,8 @@ type served struct {
 var (
 	readWrite = []string{"get", "patch", "update"}
 	post      = []string{"create"}
+	stream    = []string{"create", "get"}
+	anyMethod = []string{"create", "delete", "get", "patch", "update"}
 
 	extensions = []string{"api-extensions"}
 )
@@ -83,10 +85,13 @@ func TestRows(t *testing.T) {
 			Verbs:        []string{"create", "delete", "get", "list", "patch", "update", "watch"},
 			Subresources: map[string][]string{"finalize": {"update"}, "status": readWrite},
 		},
-		"nodes": {Short: []string{"no"}, Path: "minions", Unconditional: true, Subresources: map[string][]string{"status": readWrite}},
+		"nodes": {Short: []string{"no"}, Path: "minions", Unconditional: true, Subresources: map[string][]string{"proxy": anyMethod, "status": readWrite}},
 		"pods": {
 			Short: []string{"po"}, Categories: []string{"all"}, Path: "pods", Namespaced: true, Unconditional: true, ReturnsDeleted: true,
-			Subresources: map[string][]string{"binding": post, "ephemeralcontainers": readWrite, "eviction": post, "resize": readWrite, "status": readWrite},
+			Subresources: map[string][]string{
+				"attach": stream, "binding": post, "ephemeralcontainers": readWrite, "eviction": post, "exec": stream, "log": {"get"},
+				"portforward": stream, "proxy": anyMethod, "resize": readWrite, "status": readWrite,
+			},
 		},
 		"limitranges":            {Short: []string{"limits"}, Path: "limitranges", Namespaced: true, CreateOnUpdate: true, Unconditional: true},
 		"persistentvolumes":      {Short: []string{"pv"}, Path: "persistentvolumes", Unconditional: true, ReturnsDeleted: true, Subresources: map[string][]string{"status": readWrite}},
@@ -104,7 +109,7 @@ func TestRows(t *testing.T) {
 		},
 		"services": {
 			Short: []string{"svc"}, Categories: []string{"all"}, Path: "services/specs", Namespaced: true,
-			CreateOnUpdate: true, Unconditional: true, ReturnsDeleted: true, Subresources: map[string][]string{"status": readWrite},
+			CreateOnUpdate: true, Unconditional: true, ReturnsDeleted: true, Subresources: map[string][]string{"proxy": anyMethod, "status": readWrite},
 		},
 		"controllerrevisions.apps": {Path: "controllerrevisions", Namespaced: true, Unconditional: true},
 		"daemonsets.apps": {
@@ -174,11 +179,14 @@ func TestRows(t *testing.T) {
 			Short: k.ShortNames, Categories: k.Categories, Path: k.Path, Namespaced: k.Namespaced, Verbs: k.Verbs,
 			CreateOnUpdate: k.AllowCreateOnUpdate, Unconditional: k.UnconditionalUpdate, ReturnsDeleted: k.ReturnsDeleted,
 		}
+		if len(k.Subresources)+len(k.Unserved) > 0 {
+			s.Subresources = map[string][]string{}
+		}
 		for _, sub := range k.Subresources {
-			if s.Subresources == nil {
-				s.Subresources = map[string][]string{}
-			}
 			s.Subresources[sub.Name] = sub.Verbs
+		}
+		for name, sub := range k.Unserved {
+			s.Subresources[name] = sub.Verbs
 		}
 		got[k.GroupResource().String()] = s
 	}

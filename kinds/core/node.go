@@ -39,6 +39,9 @@ func Node() *kinds.Kind {
 		Columns: nodeColumns,
 		Row:     nodeRow,
 
+		Unserved: map[string]kinds.Unserved{
+			"proxy": {Kind: "NodeProxyOptions", Verbs: anyMethod, Why: "cannot forward a request to a node: " + noRuntime},
+		},
 		Subresources: []kinds.Subresource{{
 			Name: "status", Verbs: []string{"get", "patch", "update"},
 			Prepare:  func(obj, old kinds.Object) { obj.(*corev1.Node).Spec = old.(*corev1.Node).Spec },

@@ -88,18 +88,24 @@ func Pod() *kinds.Kind {
 				Prepare: preparePodStatus, Validate: validatePodStatusUpdate,
 			},
 		},
-		Unserved: map[string]string{
-			"attach":      "cannot attach to a container: " + noRuntime,
-			"exec":        "cannot execute a command in a container: " + noRuntime,
-			"log":         "cannot read the logs of a container: " + noRuntime,
-			"portforward": "cannot forward ports to a pod: " + noRuntime,
-			"proxy":       "cannot forward a request to a pod: " + noRuntime,
+		Unserved: map[string]kinds.Unserved{
+			"attach":      {Kind: "PodAttachOptions", Verbs: stream, Why: "cannot attach to a container: " + noRuntime},
+			"exec":        {Kind: "PodExecOptions", Verbs: stream, Why: "cannot execute a command in a container: " + noRuntime},
+			"log":         {Kind: "Pod", Verbs: []string{"get"}, Why: "cannot read the logs of a container: " + noRuntime},
+			"portforward": {Kind: "PodPortForwardOptions", Verbs: stream, Why: "cannot forward ports to a pod: " + noRuntime},
+			"proxy":       {Kind: "PodProxyOptions", Verbs: anyMethod, Why: "cannot forward a request to a pod: " + noRuntime},
 		},
 		PatchAction: patchedBinding,
 	}
 }
 
 const noRuntime = "this version has no container runtime, nodes are simulated"
+
+// The verbs of subresources through which bytes flow.
+var (
+	stream    = []string{"create", "get"}
+	anyMethod = []string{"create", "delete", "get", "patch", "update"}
+)
 
 // preparePodCreate gives a new pod its first status and takes label keys into the selectors that ask for it.
 func preparePodCreate(obj kinds.Object) {

@@ -59,6 +59,9 @@ func Service() *kinds.Kind {
 		Columns: serviceColumns(),
 		Row:     func(obj kinds.Object, now time.Time) []any { return serviceRow(obj.(*corev1.Service), now) },
 
+		Unserved: map[string]kinds.Unserved{
+			"proxy": {Kind: "ServiceProxyOptions", Verbs: anyMethod, Why: "cannot forward a request to a service: " + noRuntime},
+		},
 		Subresources: []kinds.Subresource{{
 			Name:  "status",
 			Verbs: []string{"get", "patch", "update"},
