@@ -2,7 +2,6 @@ package cluster
 
 import (
 	"context"
-	"crypto/x509"
 	"fmt"
 	"log/slog"
 	"net/netip"
@@ -15,7 +14,6 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/tools/record"
 
 	"vigil/apiserver"
@@ -23,6 +21,7 @@ import (
 	"vigil/informer"
 	"vigil/kubelet"
 	"vigil/kubelet/simulated"
+	"vigil/pki"
 	"vigil/scheduler"
 )
 
@@ -54,7 +53,7 @@ func newComponent(name, source string, config ComponentConfig) (*component, *res
 	if config.Logger == nil {
 		config.Logger = slog.New(slog.DiscardHandler)
 	}
-	server, err := clientcmd.BuildConfigFromFlags("", config.Kubeconfig)
+	server, err := pki.ClientConfig(config.Kubeconfig, config.Logger)
 	if err != nil {
 		return nil, nil, fmt.Errorf("%s: %w", name, err)
 	}
@@ -77,13 +76,8 @@ func newComponent(name, source string, config ComponentConfig) (*component, *res
 		Registry: registry, Logger: config.Logger,
 	}
 	if config.ClientCAFile != "" {
-		pem, err := os.ReadFile(config.ClientCAFile)
-		if err != nil {
-			return nil, nil, fmt.Errorf("%s: read client CA: %w", name, err)
-		}
-		c.server.ClientCA = x509.NewCertPool()
-		if !c.server.ClientCA.AppendCertsFromPEM(pem) {
-			return nil, nil, fmt.Errorf("%s: no certificate in %s", name, config.ClientCAFile)
+		if c.server.ClientCA, err = pki.NewBundle(config.ClientCAFile, config.Logger); err != nil {
+			return nil, nil, fmt.Errorf("%s: %w", name, err)
 		}
 	}
 	return c, server, nil
@@ -138,8 +132,15 @@ func RunControllerManager(ctx context.Context, config ControllerManagerConfig) e
 			return fmt.Errorf("kube-controller-manager: read root CA: %w", err)
 		}
 	}
+	var accounts *rest.Config
+	if !config.OwnIdentity {
+		if accounts, err = pki.AnonymousConfig(config.Kubeconfig, c.config.Logger); err != nil {
+			return fmt.Errorf("kube-controller-manager: %w", err)
+		}
+		accounts.QPS, accounts.WarningHandler = server.QPS, server.WarningHandler
+	}
 	all, err := controllers.New(controllers.Config{
-		Server: server, OwnIdentity: config.OwnIdentity, Informers: c.informers, Logger: c.config.Logger, Registry: c.server.Registry,
+		Server: server, Accounts: accounts, Informers: c.informers, Logger: c.config.Logger, Registry: c.server.Registry,
 		Events: c.events, NodeMonitorGracePeriod: config.NodeMonitorGracePeriod, RootCA: rootCA,
 	})
 	if err != nil {
@@ -183,7 +184,7 @@ func RunKubelet(ctx context.Context, config KubeletConfig) error {
 	if !config.PodCIDR.IsValid() {
 		config.PodCIDR = netip.MustParsePrefix("10.244.0.0/24")
 	}
-	server, err := clientcmd.BuildConfigFromFlags("", config.Kubeconfig)
+	server, err := pki.ClientConfig(config.Kubeconfig, config.Logger)
 	if err != nil {
 		return fmt.Errorf("kubelet %s: %w", config.NodeName, err)
 	}

@@ -41,9 +41,9 @@ type Config struct {
 	Logger    *slog.Logger
 	Registry  prometheus.Registerer // nil: no metrics
 
-	// OwnIdentity has all controllers write as Server says. By default each acts as a service account of its own, whose role is part of
-	// every cluster.
-	OwnIdentity bool
+	// Accounts is Server without credentials: with it, each controller acts as a service account of its own, whose role is part of
+	// every cluster. Nil: all write as Server says.
+	Accounts *rest.Config
 
 	NodeMonitorGracePeriod time.Duration // how long a node may be silent; 0: 40 s
 	RootCA                 []byte        // PEM, published to every namespace; nil: not published
@@ -128,8 +128,8 @@ func newClients(config Config) (*clients, error) {
 		return nil, fmt.Errorf("client: %w", err)
 	}
 	c := &clients{server: config.Server, own: own}
-	if !config.OwnIdentity {
-		c.accounts = account.New(config.Server, own)
+	if config.Accounts != nil {
+		c.accounts = account.New(config.Accounts, own)
 	}
 	return c, nil
 }

@@ -23,6 +23,22 @@ import (
 // Nothing is compressed on the way. A kubeconfig without a client certificate gets client-go's own treatment. log hears of
 // changes, and may be nil.
 func ClientConfig(kubeconfig string, log *slog.Logger) (*rest.Config, error) {
+	return clientConfig(kubeconfig, log, &reloading{kubeconfig: kubeconfig})
+}
+
+// AnonymousConfig is [ClientConfig] for a client that shows no certificate: one that says otherwise who it is.
+func AnonymousConfig(kubeconfig string, log *slog.Logger) (*rest.Config, error) {
+	config, err := clientConfig(kubeconfig, log, &reloading{kubeconfig: kubeconfig, anonymous: true})
+	if err != nil {
+		return nil, err
+	}
+	transport := config.Transport
+	config = rest.AnonymousClientConfig(config)
+	config.Transport = transport
+	return config, nil
+}
+
+func clientConfig(kubeconfig string, log *slog.Logger, r *reloading) (*rest.Config, error) {
 	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
 	if err != nil {
 		return nil, err
@@ -30,7 +46,6 @@ func ClientConfig(kubeconfig string, log *slog.Logger) (*rest.Config, error) {
 	if config.CertFile == "" && len(config.CertData) == 0 || config.ExecProvider != nil || config.AuthProvider != nil {
 		return config, nil
 	}
-	r := &reloading{kubeconfig: kubeconfig}
 	files := []string{kubeconfig}
 	for _, name := range []string{config.CertFile, config.KeyFile, config.CAFile} {
 		if name != "" {
@@ -48,6 +63,7 @@ func ClientConfig(kubeconfig string, log *slog.Logger) (*rest.Config, error) {
 // reloading is a transport that follows a kubeconfig.
 type reloading struct {
 	kubeconfig string
+	anonymous  bool // no certificate is shown
 	files      *watched
 	now        atomic.Pointer[credentials]
 }
@@ -91,7 +107,9 @@ func (r *reloading) load() error {
 	}
 	conf := &tls.Config{
 		MinVersion: tls.VersionTLS12, ServerName: config.ServerName, InsecureSkipVerify: config.Insecure,
-		GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &pair, nil },
+	}
+	if !r.anonymous {
+		conf.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &pair, nil }
 	}
 	if len(config.CAData) > 0 {
 		conf.RootCAs = x509.NewCertPool()

@@ -32,9 +32,10 @@ type Accounts struct {
 	client kubernetes.Interface
 }
 
-// New returns accounts at a server. The client asks for tokens: it needs create on serviceaccounts and serviceaccounts/token.
+// New returns accounts at a server, whose configuration has no credentials. The client asks for tokens: it needs create on
+// serviceaccounts and serviceaccounts/token.
 func New(server *rest.Config, client kubernetes.Interface) *Accounts {
-	return &Accounts{rest.AnonymousClientConfig(server), client}
+	return &Accounts{server, client}
 }
 
 // Config returns the configuration of a client that acts as a service account of kube-system.
