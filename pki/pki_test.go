@@ -169,3 +169,56 @@ func TestMerge_KeepsOtherContexts(t *testing.T) {
 		t.Errorf("got %+v", merged)
 	}
 }
+
+func TestInspectAndRenew(t *testing.T) {
+	config := Config{Dir: t.TempDir(), Server: "https://127.0.0.1:1", Nodes: []string{"n1", "n2"}}
+	set, err := Ensure(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, err := Inspect(config.Dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := map[string]string{}
+	for _, f := range before {
+		if f.Err != nil || f.Ended(time.Now()) {
+			t.Errorf("%s: %v", f.Name, f.Err)
+		}
+		names[f.Name] = f.Authority
+	}
+	for name, authority := range map[string]string{
+		"pki/ca": "pki/ca", "pki/etcd/ca": "pki/etcd/ca", "pki/apiserver": "pki/ca", "pki/etcd/peer": "pki/etcd/ca",
+		"pki/front-proxy-client": "pki/front-proxy-ca", "admin.conf": "pki/ca", "kubelet.conf": "pki/ca", "nodes/n2/kubelet.conf": "pki/ca",
+	} {
+		if names[name] != authority {
+			t.Errorf("%s: signed by %q, want %q", name, names[name], authority)
+		}
+	}
+	if _, err := Renew(config.Dir, "pki/ca"); err == nil {
+		t.Error("an authority was renewed")
+	}
+	renewed, err := Renew(config.Dir)
+	if err != nil || len(renewed) != len(before)-len(authorities) {
+		t.Errorf("renewed %v: %v", renewed, err)
+	}
+	after, err := Inspect(config.Dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, f := range after {
+		if old := before[i]; f.Name != old.Name || f.authority() != (f.Cert.SerialNumber.Cmp(old.Cert.SerialNumber) == 0) {
+			t.Errorf("%s: serial number %s, before %s", f.Name, f.Cert.SerialNumber, old.Cert.SerialNumber)
+		}
+	}
+	again, err := Ensure(config)
+	if err != nil || len(again.Made) > 0 {
+		t.Errorf("what was renewed does not do: made %v, %v", again.Made, err)
+	}
+	if err := os.WriteFile(set.Path("apiserver.crt"), []byte("x"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Renew(config.Dir, "pki/apiserver"); err == nil {
+		t.Error("a damaged certificate was renewed")
+	}
+}
