@@ -11,6 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	kjson "sigs.k8s.io/json"
 	"sigs.k8s.io/yaml"
+
+	"vigil/apiserver/decode/internal/quick"
 )
 
 // Into decodes body into obj, an empty object of kind gvk, and sets its kind and apiVersion. A body that names no kind
@@ -38,6 +40,12 @@ func Into(body []byte, f Format, v Validation, gvk schema.GroupVersionKind, obj 
 
 // fromJSON decodes data; original is what the client sent, for the error texts.
 func fromJSON(data, original []byte, v Validation, gvk schema.GroupVersionKind, obj runtime.Object) (problems []error, err error) {
+	if quick.Unmarshal(data, obj) {
+		if is(obj.GetObjectKind(), gvk) {
+			return nil, nil
+		}
+		return nil, explainJSON(data, original, gvk, nil)
+	}
 	if v == Ignore {
 		err = kjson.UnmarshalCaseSensitivePreserveInts(data, obj)
 	} else {
