@@ -47,6 +47,8 @@ type Config struct {
 
 	Store *store.Store
 	Kinds *kinds.Table
+	// Answers make the objects of kinds that are not stored and can be read all the same, on each request.
+	Answers map[schema.GroupVersionKind]Answer
 	// WriteHooks are what writes of single resources do outside of the object (service addresses).
 	WriteHooks map[schema.GroupResource]write.Hook
 	// Tokens says how service account tokens are issued and checked; its Objects are the server's.

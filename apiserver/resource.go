@@ -175,6 +175,9 @@ func (c *call) serveObject(rt *route, opts *request.ListOptions) error {
 		collectionOf && verb != "list":
 		return c.notSupported(rt.Kind)
 	}
+	if rt.Kind.Unstored && verb != "create" {
+		return c.serveAnswer(rt, opts)
+	}
 	switch verb {
 	case "get":
 		return read.Get(c.ctx, &c.rec, c.req, &rt.Resource, &c.info)

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"vigil/apiserver/audit"
 	"vigil/apiserver/authn"
@@ -58,6 +59,7 @@ type Server struct {
 	h2             *h2.Server
 	identities     *identities
 	lists          *budget.Budget // of what lists under way hold
+	answers        map[schema.GroupVersionKind]Answer
 	requestTimeout time.Duration
 
 	draining chan struct{} // closed when watches are to end
@@ -88,6 +90,7 @@ func New(config Config) (*Server, error) {
 		serving:        make(chan struct{}),
 		compressor:     object.NewCompressor(0),
 		lists:          budget.New(config.Lists),
+		answers:        config.Answers,
 		identities:     newIdentities(),
 	}
 	s.other = s.metrics.Resource("", "", "", "")

@@ -49,6 +49,8 @@ type PortRange = serviceip.PortRange
 type APIServerConfig struct {
 	BindAddress string // --bind-address
 	SecurePort  int    // --secure-port
+	// ControllerManagerPort and SchedulerPort are where these components are asked how they are; 0: their usual ports.
+	ControllerManagerPort, SchedulerPort int
 	// AdvertiseAddress is under which pods reach the server; invalid: an address of this machine.
 	AdvertiseAddress netip.Addr
 
@@ -89,9 +91,9 @@ type APIServerConfig struct {
 	EncryptionProviderConfig       string // --encryption-provider-config; "": nothing is encrypted in etcd
 	EncryptionProviderConfigReload bool   // --encryption-provider-config-automatic-reload
 
-	Authorization AuthorizationConfig // --authorization-mode, --authorization-config ...
-
 	Audit audit.Config // --audit-policy-file and the other --audit flags
+
+	Authorization AuthorizationConfig // --authorization-mode, --authorization-config ...
 
 	EventTTL time.Duration // --event-ttl; 0: an hour
 
@@ -174,6 +176,7 @@ func RunAPIServer(ctx context.Context, config APIServerConfig) error {
 		Store:           db,
 		Kinds:           table,
 		Authorizer:      access,
+		Answers:         map[schema.GroupVersionKind]apiserver.Answer{componentStatus: config.componentStatuses(db)},
 		WriteHooks: map[schema.GroupResource]write.Hook{
 			{Resource: "services"}: serviceHook(addresses),
 			{Resource: "pods"}: {Post: map[string]write.PostFunc{

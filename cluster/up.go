@@ -245,6 +245,7 @@ func (c *UpConfig) apiServer(certificates *pki.Set, etcd *store.Embedded, ready 
 	server.Embedded, server.Ready, server.Logger = etcd, ready, c.Logger
 	server.TLSCertFile, server.TLSKeyFile = certificates.Path("apiserver.crt"), certificates.Path("apiserver.key")
 	server.ClientCAFile = certificates.Path("ca.crt")
+	server.ControllerManagerPort, server.SchedulerPort = c.ControllerManagerPort, c.SchedulerPort
 	server.Authentication.BootstrapTokens = true
 	if server.Authentication.Proxy.CAFile == "" {
 		server.Authentication.Proxy = frontProxy(certificates)

@@ -33,9 +33,10 @@ type Kind struct {
 	Verbs      []string // nil: all of AllVerbs
 	Deprecated string   // text of a Warning header on every request, reads included; "": none
 
-	// Unstored says that objects of this kind are asked and answered but never stored (SubjectAccessReview, and Binding,
-	// which is an action of pods under another path). Its only verb is create; it has no Path, no cache and no
-	// NewList, but a Type. What answers is a write.Hook's Post under "", or the action of another row with the same GVK.
+	// Unstored says that objects of this kind are asked and answered but never stored. It has no Path and no cache. Either
+	// its only verb is create and it has no NewList (SubjectAccessReview, and Binding, which is an action of pods under
+	// another path): what answers is a write.Hook's Post under "", or the action of another row with the same GVK. Or its verbs
+	// are get and list (ComponentStatus): an apiserver.Answer makes the objects.
 	Unstored bool
 
 	// Path is the place under the storage prefix, without slashes around it: "pods", "services/specs".

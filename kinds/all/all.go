@@ -41,6 +41,7 @@ func Table() *kinds.Table { return TableWith(Options{}) }
 func TableWith(o Options) *kinds.Table {
 	return kinds.NewTable(
 		core.Binding(),
+		core.ComponentStatus(),
 		core.ConfigMap(),
 		core.Endpoints(),
 		core.Event(o.EventTTL),
