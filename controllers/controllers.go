@@ -28,6 +28,7 @@ import (
 	"vigil/controllers/namespace"
 	"vigil/controllers/nodelifecycle"
 	"vigil/controllers/replicaset"
+	"vigil/controllers/resourcequota"
 	"vigil/controllers/serviceaccount"
 	"vigil/informer"
 	"vigil/informer/work"
@@ -107,6 +108,10 @@ func New(config Config) (*Controllers, error) {
 	}).Run)
 	add("cluster role aggregation", clusterroleaggregation.New(clusterroleaggregation.Config{
 		Client: clients.as("clusterrole-aggregation-controller"), Informers: config.Informers, Logger: logger("clusterroleaggregation"), Metrics: metrics,
+	}).Run)
+	add("resource quota", resourcequota.New(resourcequota.Config{
+		Client: clients.as("resourcequota-controller"), Metadata: clients.metadataAs("resourcequota-controller"), Discovery: clients.own.Discovery(),
+		Informers: config.Informers, Logger: logger("resourcequota"), Metrics: metrics,
 	}).Run)
 	if err := errors.Join(clients.errs...); err != nil {
 		return nil, err

@@ -6,17 +6,24 @@ import (
 	"slices"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"vigil/apiserver/admission"
+	"vigil/apiserver/admission/quota"
 	"vigil/apiserver/authz"
+	"vigil/kinds"
 )
 
-// Config says what the plug-ins work with. Reader is needed.
+// Config says what the plug-ins work with. Reader, Table, Store and Prefix are needed; a server fills them in itself.
 type Config struct {
 	// Enable and Disable name plug-ins beside those that are on by default (--enable-admission-plugins,
 	// --disable-admission-plugins). Disable wins. "*" in Enable is none, as upstream has it.
 	Enable, Disable []string
 
 	Reader admission.Reader
+	Table  *kinds.Table
+	Store  quota.Store // for bookings
+	Prefix string      // of all keys, with a slash at the end
 	// Authorizer decides what users may do with signers; nil: everything.
 	Authorizer authz.Authorizer
 }
@@ -55,6 +62,9 @@ var entries = []entry{
 	{"DefaultIngressClass", true, func(c *Config) admission.Plugin { return DefaultIngressClass{on{ingresses, creates}, c.Reader} }},
 	{"DenyServiceExternalIPs", false, func(*Config) admission.Plugin { return DenyServiceExternalIPs{on{services, writes}} }},
 	{"PodTopologyLabels", true, func(c *Config) admission.Plugin { return PodTopologyLabels{c.Reader} }},
+	{"ResourceQuota", true, func(c *Config) admission.Plugin {
+		return quota.New(quota.Config{Reader: c.Reader, Store: c.Store, Kind: c.Table.ByResource(corev1.SchemeGroupVersion.WithResource("resourcequotas")), Prefix: c.Prefix})
+	}},
 	{"AlwaysDeny", false, func(*Config) admission.Plugin { return AlwaysDeny{} }},
 }
 
