@@ -73,6 +73,9 @@ type Config struct {
 	// MaxRequestsInflight and MaxMutatingRequestsInflight bound the requests under way that read and that write, watches
 	// left out; more are refused with 429. Default 400 and 200; negative means no limit.
 	MaxRequestsInflight, MaxMutatingRequestsInflight int
+	// Fairness shares these places out by priority and fairness (package flowcontrol): requests wait in fair queues, and only what finds
+	// no room there is refused.
+	Fairness bool
 	// Lists bounds what lists under way hold between snapshot and socket, for all clients and for each user. More wait.
 	Lists budget.Config
 	// GoawayChance is the probability with which a request over HTTP/2 has its connection drained, so that clients spread over several

@@ -148,18 +148,20 @@ func (c *call) authorize() bool {
 	return false
 }
 
-// admit takes a place among the requests under way, which the caller gives back. If there is none it has answered.
-func (c *call) admit() bool {
-	mutating := false
+// places are those that requests like this one take.
+func (c *call) places() *inflight {
 	switch c.req.Method {
 	case http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete:
-		mutating = true
+		return &c.server.writes
 	}
-	if c.place = &c.server.reads; mutating {
-		c.place = &c.server.writes
-	}
+	return &c.server.reads
+}
+
+// admit takes a place among the requests under way, which the caller gives back. If there is none it has answered.
+func (c *call) admit() bool {
+	c.place = c.places()
 	if !c.place.enter(c.user.InGroup(authn.GroupMasters)) {
-		c.server.metrics.Dropped(mutating)
+		c.server.metrics.Dropped(c.place == &c.server.writes)
 		tooMany(&c.rec)
 		return false
 	}

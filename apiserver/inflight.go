@@ -27,10 +27,15 @@ func (i *inflight) enter(privileged bool) bool {
 	return true
 }
 
+// count is enter without a limit, for requests that something else has admitted.
+func (i *inflight) count() { i.gauge.Set(float64(i.now.Add(1))) }
+
 func (i *inflight) leave() { i.gauge.Set(float64(i.now.Add(-1))) }
 
 // tooMany is the answer to a request that found no place: plain text, as upstream's filter has it.
 func tooMany(w http.ResponseWriter) {
 	w.Header().Set("Retry-After", "1")
-	http.Error(w, "Too many requests, please try again later.", http.StatusTooManyRequests)
+	http.Error(w, tooManyText, http.StatusTooManyRequests)
 }
+
+const tooManyText = "Too many requests, please try again later."

@@ -7,9 +7,11 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"vigil/apiserver/discovery"
+	"vigil/apiserver/flowcontrol"
 	"vigil/apiserver/health"
 	"vigil/apiserver/metrics"
 	"vigil/apiserver/negotiate"
@@ -49,7 +51,12 @@ func newPaths(s *Server) (*paths, error) {
 		// A failed write means that the client is gone.
 		_ = respond.Bytes(w, r, http.StatusOK, "application/json", version)
 	})
-	p.exact["/metrics"] = promhttp.HandlerFor(s.config.Gatherer, promhttp.HandlerOpts{EnableOpenMetrics: true})
+	gatherer := s.config.Gatherer
+	if s.fairness != nil {
+		gatherer = prometheus.Gatherers{gatherer, flowcontrol.Metrics}
+		p.prefixes[flowcontrol.DumpPrefix] = s.fairness.Dumps()
+	}
+	p.exact["/metrics"] = promhttp.HandlerFor(gatherer, promhttp.HandlerOpts{EnableOpenMetrics: true})
 
 	docs := openapi.New(s.config.Kinds.All(), info.GitVersion)
 	p.exact["/openapi/v2"], p.exact["/openapi/v3"], p.prefixes["/openapi/v3/"] = docs, docs, docs
@@ -120,12 +127,15 @@ func (c *call) servePath() {
 	if !c.beginAudit(longRunning(c.info.Path)) || !c.impersonate() {
 		return
 	}
-	if !longRunning(c.info.Path) {
-		if !c.admit() {
-			return
-		}
-		defer c.place.leave()
+	if longRunning(c.info.Path) {
+		c.serveShortPath()
+	} else {
+		c.inTurn(1, c.serveShortPath)
 	}
+}
+
+// serveShortPath answers a request whose turn it is.
+func (c *call) serveShortPath() {
 	if !c.authorize() {
 		return
 	}

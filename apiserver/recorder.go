@@ -8,11 +8,16 @@ type recorder struct {
 	http.ResponseWriter
 	code int           // 0 until the header has been written
 	copy *responseCopy // for the audit; nil when nobody wants one
+
+	begun func() // called when the header is written; nil when nobody wants to know
 }
 
 func (r *recorder) WriteHeader(code int) {
 	if r.code == 0 && code >= 200 {
 		r.code = code
+		if r.begun != nil {
+			r.begun()
+		}
 		if r.copy != nil {
 			r.copy.begin(code)
 		}
@@ -23,6 +28,9 @@ func (r *recorder) WriteHeader(code int) {
 func (r *recorder) Write(p []byte) (int, error) {
 	if r.code == 0 {
 		r.code = http.StatusOK
+		if r.begun != nil {
+			r.begun()
+		}
 		if r.copy != nil {
 			r.copy.begin(r.code)
 		}

@@ -86,16 +86,19 @@ func (c *call) serveResource() {
 		return
 	}
 	if c.info.Verb == "watch" {
-		if c.authorize() {
-			c.warnDeprecated(rt)
-			c.serveWatch(rt, &opts)
-		}
+		c.watchInTurn(seats(rt, &c.info, &opts), func() {
+			if c.authorize() {
+				c.warnDeprecated(rt)
+				c.serveWatch(rt, &opts)
+			}
+		})
 		return
 	}
-	if !c.admit() {
-		return
-	}
-	defer c.place.leave()
+	c.inTurn(seats(rt, &c.info, &opts), func() { c.serveShort(rt, &opts) })
+}
+
+// serveShort answers a request for an API resource that is not a watch.
+func (c *call) serveShort(rt *route, opts *request.ListOptions) {
 	if !c.authorize() {
 		return
 	}
@@ -113,7 +116,7 @@ func (c *call) serveResource() {
 	if c.info.Subresource != "" {
 		err = c.serveSubresource(rt)
 	} else {
-		err = c.serveObject(rt, &opts)
+		err = c.serveObject(rt, opts)
 	}
 	if err != nil {
 		c.fail(err)

@@ -21,6 +21,7 @@ import (
 	"vigil/apiserver/authn/external"
 	"vigil/apiserver/authz"
 	"vigil/apiserver/budget"
+	"vigil/apiserver/flowcontrol"
 	"vigil/apiserver/health"
 	"vigil/apiserver/metrics"
 	"vigil/apiserver/read"
@@ -55,7 +56,8 @@ type Server struct {
 	metrics        *metrics.Metrics
 	other          *metrics.Resource // of non-resource paths
 	reads, writes  inflight
-	compressor     *object.Compressor // of lists
+	fairness       *flowcontrol.Controller // nil: reads and writes alone bound what is under way
+	compressor     *object.Compressor      // of lists
 	h2             *h2.Server
 	identities     *identities
 	lists          *budget.Budget // of what lists under way hold
@@ -160,6 +162,7 @@ func New(config Config) (*Server, error) {
 	for _, k := range config.Kinds.All() {
 		s.routes[routeKey{k.GVK.Group, k.GVK.Version, k.Resource}] = s.newRoute(k)
 	}
+	s.fairness = s.newFairness()
 	if s.paths, err = newPaths(s); err != nil {
 		return nil, fmt.Errorf("api server: %w", err)
 	}
@@ -248,6 +251,9 @@ func (s *Server) Run(ctx context.Context) error {
 	})
 	g.Go(func() error { return s.reader.Run(cacheCtx) })
 	g.Go(func() error { return s.lists.Run(cacheCtx) })
+	if s.fairness != nil {
+		g.Go(func() error { return s.fairness.Run(cacheCtx) })
+	}
 	g.Go(func() error { return s.auditor.Run(cacheCtx) })
 	if s.external != nil {
 		g.Go(func() error { return s.external.Run(ctx) })

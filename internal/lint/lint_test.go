@@ -34,9 +34,9 @@ var doors = []struct {
 	{"go.etcd.io/etcd", []string{"vigil/store"}, "the API server alone talks to etcd"},
 	{"vigil/watchcache", []string{"vigil/apiserver", "vigil/cluster"}, "everybody else lists and watches through the API"},
 	{"vigil/apiserver", []string{"vigil/cluster"}, "components talk to the API server over mutual TLS, never in memory"},
-	{"k8s.io/apiserver/pkg/server", []string{"vigil/store/encryption"}, "the generic server is the peer that bench measures against; its reader of EncryptionConfigurations is free of it"},
+	{"k8s.io/apiserver/pkg/server", []string{"vigil/store/encryption", "vigil/apiserver/flowcontrol"}, "the generic server is the peer that bench measures against; its reader of EncryptionConfigurations and its router for debug pages are free of it"},
 	{"k8s.io/apiserver/pkg/storage", []string{"vigil/store/encryption"}, "upstream's store and cacher are the peer that bench measures against; how values are encrypted is a format"},
-	{"k8s.io/client-go/informers", nil, "informers of our own; client-go's are used as clients in test/ and bench/"},
+	{"k8s.io/client-go/informers", []string{"vigil/apiserver/flowcontrol"}, "informers of our own; client-go's are used as clients in test/ and bench/, and their types are what priority and fairness is built with"},
 	{"k8s.io/kubectl", []string{"vigil/cmd"}, "kubectl is a subcommand"},
 }
 

@@ -1,0 +1,131 @@
+package apiserver
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/selection"
+
+	"vigil/apiserver/flowcontrol"
+	"vigil/apiserver/request"
+)
+
+// newFairness prepares what decides whose turn it is, nil when nobody has to wait for a turn.
+func (s *Server) newFairness() *flowcontrol.Controller {
+	reads, writes := s.config.MaxRequestsInflight, s.config.MaxMutatingRequestsInflight
+	if !s.config.Fairness || reads < 0 || writes < 0 {
+		return nil
+	}
+	f := flowcontrol.New(flowcontrol.Config{
+		Concurrency: reads + writes,
+		QueueWait:   flowcontrol.QueueWait(s.requestTimeout),
+		Kinds:       s.config.Kinds,
+		Cache:       s.Cache,
+		Writer:      s.writer,
+		Prefix:      s.prefix,
+		Logger:      s.log,
+	})
+	s.config.StartHooks = append(slices.Clip(s.config.StartHooks),
+		StartHook{Name: "priority-and-fairness-config-consumer", Run: func(ctx context.Context, _ *Server) error { return f.WaitSynced(ctx) }},
+		StartHook{Name: "priority-and-fairness-config-producer", Run: func(ctx context.Context, _ *Server) error { return f.Ensure(ctx) }})
+	return f
+}
+
+// inTurn calls serve when it is the request's turn. If it may not be served it has been answered.
+func (c *call) inTurn(seats uint64, serve func()) {
+	if c.server.fairness == nil {
+		if c.admit() {
+			defer c.place.leave()
+			serve()
+		}
+		return
+	}
+	c.place = c.places()
+	served := c.server.fairness.Handle(c.ctx, c.turn(seats), c.rec.Header(), noteNothing, func() {
+		c.place.count()
+		defer c.place.leave()
+		serve()
+	})
+	if !served {
+		c.outOfTurn()
+	}
+}
+
+// watchInTurn is inTurn for a watch, which is counted until its response begins.
+func (c *call) watchInTurn(seats uint64, serve func()) {
+	if c.server.fairness == nil {
+		serve()
+		return
+	}
+	begun := make(chan struct{})
+	begin := sync.OnceFunc(func() { close(begun) })
+	c.rec.begun = begin
+	c.place = c.places()
+	turn, over := make(chan struct{}), make(chan any, 1)
+	go func() {
+		defer func() { over <- recover() }()
+		c.server.fairness.Handle(c.ctx, c.turn(seats), c.rec.Header(), noteNothing, func() {
+			c.place.count()
+			defer c.place.leave()
+			close(turn)
+			<-begun
+		})
+	}()
+	select {
+	case <-turn:
+		defer func() {
+			begin()
+			<-over // nothing panics but what runs in serve, which is not there
+		}()
+		serve()
+	case p := <-over:
+		if p != nil {
+			panic(p)
+		}
+		c.outOfTurn()
+	}
+}
+
+// turn is what the rules are applied to.
+func (c *call) turn(seats uint64) *flowcontrol.Request {
+	r := &flowcontrol.Request{User: c.user, Seats: seats}
+	i := &r.Info
+	i.IsResourceRequest, i.Path, i.Verb = c.info.IsResource(), c.info.Path, c.info.Verb
+	i.APIGroup, i.APIVersion, i.Resource, i.Subresource = c.info.Group, c.info.Version, c.info.Resource, c.info.Subresource
+	i.Namespace, i.Name = c.info.Namespace, c.info.Name
+	return r
+}
+
+// outOfTurn is the answer to a request that the rules refuse. Its headers are there.
+func (c *call) outOfTurn() {
+	c.server.metrics.Dropped(c.place == &c.server.writes)
+	http.Error(&c.rec, tooManyText, http.StatusTooManyRequests)
+}
+
+// noteNothing is told when a request begins and ends to wait in its queue.
+func noteNothing(bool) {}
+
+// seats is how much of the server a request for a resource takes.
+func seats(rt *route, info *request.Info, opts *request.ListOptions) uint64 {
+	switch {
+	case rt == nil || rt.Cache == nil || info.Name != "":
+		return 1
+	case info.Verb == "list":
+	case info.Verb == "watch" && (opts.SendInitialEvents != nil && *opts.SendInitialEvents || opts.ResourceVersion == "" || opts.ResourceVersion == "0"):
+	default:
+		return 1
+	}
+	if opts.FieldSelector != nil && slices.ContainsFunc(opts.FieldSelector.Requirements(), func(r fields.Requirement) bool {
+		return (r.Operator == selection.Equals || r.Operator == selection.DoubleEquals) && slices.Contains(rt.Kind.Indexes, r.Field)
+	}) {
+		return 1 // an index leads there
+	}
+	n := rt.Cache.Len()
+	if opts.Limit > 0 {
+		n = int(min(int64(n), opts.Limit))
+	}
+	return flowcontrol.ListSeats(n)
+}
