@@ -72,6 +72,7 @@ type APIServerConfig struct {
 	Lists                       budget.Config  // --max-list-bytes-inflight, --max-list-bytes-inflight-per-user
 	MaxRequestsInflight         int            // --max-requests-inflight
 	MaxMutatingRequestsInflight int            // --max-mutating-requests-inflight
+	NoPriorityAndFairness       bool           // --enable-priority-and-fairness=false
 	GoawayChance                float64        // --goaway-chance
 	RequestTimeout              time.Duration  // --request-timeout
 	MinRequestTimeout           time.Duration  // --min-request-timeout
@@ -192,6 +193,7 @@ func RunAPIServer(ctx context.Context, config APIServerConfig) error {
 		GoawayChance:                config.GoawayChance,
 		MaxRequestsInflight:         config.MaxRequestsInflight,
 		MaxMutatingRequestsInflight: config.MaxMutatingRequestsInflight,
+		Fairness:                    !config.NoPriorityAndFairness,
 		RequestTimeout:              config.RequestTimeout,
 		MinRequestTimeout:           config.MinRequestTimeout,
 		ShutdownDelay:               config.ShutdownDelay,

@@ -59,6 +59,7 @@ type apiServerFlags struct {
 	minTimeout       int // seconds
 	listBytes        string
 	listBytesPerUser string
+	fairness         bool
 	extendTokens     bool
 
 	authentication authenticationFlags
@@ -79,6 +80,7 @@ func (f *apiServerFlags) add(flags *pflag.FlagSet, bind string) {
 	flags.StringSliceVar(&f.watchCacheSizes, "watch-cache-sizes", nil, "least number of events kept for a resource: pods#1000,deployments.apps#500")
 	flags.IntVar(&c.MaxRequestsInflight, "max-requests-inflight", 400, "reads under way beyond which requests get 429; 0 is no limit")
 	flags.IntVar(&c.MaxMutatingRequestsInflight, "max-mutating-requests-inflight", 200, "writes under way beyond which requests get 429; 0 is no limit")
+	flags.BoolVar(&f.fairness, "enable-priority-and-fairness", true, "share the requests under way out by FlowSchemas and PriorityLevelConfigurations; otherwise the two limits above bound reads and writes each")
 	flags.StringVar(&f.listBytes, "max-list-bytes-inflight", "256Mi", "memory that lists under way may hold between cache and sockets; more wait")
 	flags.StringVar(&f.listBytesPerUser, "max-list-bytes-inflight-per-user", "", "the same for the lists of one user (default: a quarter of it)")
 	flags.Float64Var(&c.GoawayChance, "goaway-chance", 0, "probability, at most 0.02, that a request over HTTP/2 has its connection drained, so that clients spread over several servers")
@@ -111,6 +113,7 @@ func (f *apiServerFlags) config() (cluster.APIServerConfig, error) {
 	c.MinRequestTimeout = time.Duration(f.minTimeout) * time.Second
 	c.Version = version
 	c.NoExtendTokenExpiration = !f.extendTokens
+	c.NoPriorityAndFairness = !f.fairness
 	if !f.watchCache {
 		return c, fmt.Errorf("--watch-cache=false is not possible: lists and watches are served from memory only")
 	}
