@@ -117,7 +117,13 @@ type ControllerManagerConfig struct {
 	ComponentConfig
 	NodeMonitorGracePeriod time.Duration // --node-monitor-grace-period; 0: 40 s
 	RootCAFile             string        // --root-ca-file, published to every namespace
-	OwnIdentity            bool          // --use-service-account-credentials=false
+
+	// ClusterSigningCertFile and ClusterSigningKeyFile are the authority that signs what is asked for with
+	// CertificateSigningRequests, for at most ClusterSigningDuration, 0: a year (--cluster-signing-cert-file, -key-file, -duration).
+	// "": nothing is signed.
+	ClusterSigningCertFile, ClusterSigningKeyFile string
+	ClusterSigningDuration                        time.Duration
+	OwnIdentity                                   bool // --use-service-account-credentials=false
 }
 
 // RunControllerManager runs all controllers until ctx ends.
@@ -139,9 +145,16 @@ func RunControllerManager(ctx context.Context, config ControllerManagerConfig) e
 		}
 		accounts.QPS, accounts.WarningHandler = server.QPS, server.WarningHandler
 	}
+	var signing *pki.KeyPair
+	if config.ClusterSigningCertFile != "" {
+		if signing, err = pki.NewKeyPair(config.ClusterSigningCertFile, config.ClusterSigningKeyFile, c.config.Logger); err != nil {
+			return fmt.Errorf("kube-controller-manager: %w", err)
+		}
+	}
 	all, err := controllers.New(controllers.Config{
 		Server: server, Accounts: accounts, Informers: c.informers, Logger: c.config.Logger, Registry: c.server.Registry,
 		Events: c.events, NodeMonitorGracePeriod: config.NodeMonitorGracePeriod, RootCA: rootCA,
+		SigningAuthority: signing, SigningDuration: config.ClusterSigningDuration,
 	})
 	if err != nil {
 		return fmt.Errorf("kube-controller-manager: %w", err)

@@ -268,6 +268,9 @@ func (c *UpConfig) startComponents(ctx context.Context, group *errgroup.Group, c
 			ComponentConfig:        component("controller-manager", c.ControllerManagerPort),
 			NodeMonitorGracePeriod: c.NodeMonitorGracePeriod,
 			RootCAFile:             certificates.Path("ca.crt"),
+			ClusterSigningCertFile: certificates.Path("ca.crt"),
+			ClusterSigningKeyFile:  certificates.Path("ca.key"),
+			ClusterSigningDuration: c.CertificateLife,
 		})
 	})
 	group.Go(func() error { return RunScheduler(ctx, component("scheduler", c.SchedulerPort)) })

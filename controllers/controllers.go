@@ -20,6 +20,8 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/record"
 
+	"vigil/controllers/bootstrap"
+	"vigil/controllers/certificates"
 	"vigil/controllers/clusterroleaggregation"
 	"vigil/controllers/deployment"
 	"vigil/controllers/endpoints"
@@ -32,6 +34,7 @@ import (
 	"vigil/controllers/serviceaccount"
 	"vigil/informer"
 	"vigil/informer/work"
+	"vigil/pki"
 )
 
 // Config says what the controllers work with. Server, Informers and Events are needed.
@@ -48,6 +51,8 @@ type Config struct {
 
 	NodeMonitorGracePeriod time.Duration // how long a node may be silent; 0: 40 s
 	RootCA                 []byte        // PEM, published to every namespace; nil: not published
+	SigningAuthority       *pki.KeyPair  // signs what is asked for with CertificateSigningRequests; nil: nobody does
+	SigningDuration        time.Duration // life of what it signs; 0: a year
 }
 
 // Controllers are all controllers.
@@ -112,6 +117,22 @@ func New(config Config) (*Controllers, error) {
 	add("resource quota", resourcequota.New(resourcequota.Config{
 		Client: clients.as("resourcequota-controller"), Metadata: clients.metadataAs("resourcequota-controller"), Discovery: clients.own.Discovery(),
 		Informers: config.Informers, Logger: logger("resourcequota"), Metrics: metrics,
+	}).Run)
+	requests := certificates.Config{
+		Client: clients.as("certificate-controller"), Informers: config.Informers, Logger: logger("certificates"), Metrics: metrics,
+	}
+	add("certificate approver", certificates.NewApprover(requests).Run)
+	add("certificate cleaner", certificates.NewCleaner(requests).Run)
+	if config.SigningAuthority != nil {
+		add("certificate signer", certificates.NewSigner(certificates.SignerConfig{
+			Config: requests, Authority: config.SigningAuthority, Duration: config.SigningDuration,
+		}).Run)
+	}
+	add("token cleaner", bootstrap.NewTokenCleaner(bootstrap.Config{
+		Client: clients.as("token-cleaner"), Informers: config.Informers, Logger: logger("bootstrap"), Metrics: metrics,
+	}).Run)
+	add("bootstrap signer", bootstrap.NewSigner(bootstrap.Config{
+		Client: clients.as("bootstrap-signer"), Informers: config.Informers, Logger: logger("bootstrap"), Metrics: metrics,
 	}).Run)
 	if err := errors.Join(clients.errs...); err != nil {
 		return nil, err

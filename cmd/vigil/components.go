@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -35,6 +36,9 @@ func newControllerManager() *cobra.Command {
 	addComponent(flags, &config.ComponentConfig, cluster.ControllerManagerPort)
 	flags.DurationVar(&config.NodeMonitorGracePeriod, "node-monitor-grace-period", 0, "how long a node may be silent before it is not ready (default 40s)")
 	flags.BoolVar(&accounts, "use-service-account-credentials", true, "let each controller act as a service account of its own; otherwise all act as --kubeconfig says")
+	flags.StringVar(&config.ClusterSigningCertFile, "cluster-signing-cert-file", "", "CA that signs what is asked for with CertificateSigningRequests, PEM; none are signed without it")
+	flags.StringVar(&config.ClusterSigningKeyFile, "cluster-signing-key-file", "", "key of that CA, PEM")
+	flags.DurationVar(&config.ClusterSigningDuration, "cluster-signing-duration", 365*24*time.Hour, "longest life of what it signs")
 	flags.StringVar(&config.RootCAFile, "root-ca-file", "", "CA that is published to every namespace, PEM")
 	logs.add(flags)
 	return command
