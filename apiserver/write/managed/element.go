@@ -9,10 +9,25 @@ import (
 
 // element is one element of a list with what tells it apart.
 type element struct {
-	quoted string // its key in a set
-	parts  []any  // strings and int64s, in the order of the keys; nil for one that is left out
+	quoted string   // its key in a set
+	parts  []scalar // in the order of the keys
 	value  reflect.Value
 }
+
+// scalar is a string, an integer or nothing: what is left out.
+type scalar struct {
+	kind   scalarKind
+	text   string
+	number int64
+}
+
+type scalarKind uint8
+
+const (
+	nothing scalarKind = iota
+	numeric            // less than any text
+	textual
+)
 
 func sortKeys(keys []key) {
 	slices.SortFunc(keys, func(a, b key) int { return strings.Compare(a.name, b.name) })
@@ -25,6 +40,8 @@ func (n *node) elements(list side) ([]element, bool) {
 		return nil, true
 	}
 	out := make([]element, list.value.Len())
+	width := max(1, len(n.keys))
+	parts := make([]scalar, len(out)*width)
 	for i := range out {
 		v := list.value.Index(i)
 		for v.Kind() == reflect.Pointer {
@@ -33,7 +50,7 @@ func (n *node) elements(list side) ([]element, bool) {
 			}
 			v = v.Elem()
 		}
-		out[i].value = v
+		out[i].value, out[i].parts = v, parts[i*width:(i+1)*width]
 		if !n.name(&out[i]) {
 			return nil, false
 		}
@@ -46,20 +63,21 @@ func (n *node) elements(list side) ([]element, bool) {
 
 // name finds out what tells an element apart.
 func (n *node) name(e *element) bool {
+	b := make([]byte, 0, 128)
+	var ok bool
 	if n.kind == distinct {
-		part, ok := scalarOf(e.value)
-		if !ok {
+		if e.parts[0], ok = scalarOf(e.value); !ok {
 			return false
 		}
-		b, ok := appendScalar([]byte("v:"), part)
-		e.quoted, e.parts = quote(string(b)), []any{part}
+		b, ok = e.parts[0].append(append(b, "v:"...))
+		e.quoted = quote(b)
 		return ok
 	}
-	b := append(make([]byte, 0, 64), `k:{`...)
+	b = append(b, `k:{`...)
 	any := false
-	for _, k := range n.keys {
+	for i, k := range n.keys {
 		v := k.entry.GetFrom(e.value)
-		var part = k.unset
+		part := k.unset
 		if !k.entry.CanOmit(v) {
 			if v.Kind() == reflect.Pointer {
 				if v.IsNil() {
@@ -67,13 +85,12 @@ func (n *node) name(e *element) bool {
 				}
 				v = v.Elem()
 			}
-			var ok bool
 			if part, ok = scalarOf(v); !ok {
 				return false
 			}
 		}
-		e.parts = append(e.parts, part)
-		if part == nil {
+		e.parts[i] = part
+		if part.kind == nothing {
 			continue
 		}
 		if any {
@@ -81,39 +98,38 @@ func (n *node) name(e *element) bool {
 		}
 		any = true
 		b = append(append(append(b, '"'), k.name...), '"', ':')
-		var ok bool
-		if b, ok = appendScalar(b, part); !ok {
+		if b, ok = part.append(b); !ok {
 			return false
 		}
 	}
-	e.quoted = quote(string(append(b, '}')))
+	e.quoted = quote(append(b, '}'))
 	return any
 }
 
-func scalarOf(v reflect.Value) (any, bool) {
+func scalarOf(v reflect.Value) (scalar, bool) {
 	switch v.Kind() {
 	case reflect.String:
-		return v.String(), true
+		return scalar{kind: textual, text: v.String()}, true
 	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
-		return v.Int(), true
+		return scalar{kind: numeric, number: v.Int()}, true
 	}
-	return nil, false
+	return scalar{}, false
 }
 
 // compareElements orders elements as sets do: by names of keys, then values. The lists of keys are the same but for those
 // left out, and what lacks a key has a later one in its place.
 func compareElements(a, b element) int {
 	for i := range a.parts {
-		x, y := a.parts[i], b.parts[i]
+		x, y := &a.parts[i], &b.parts[i]
 		switch {
-		case x == nil && y == nil:
+		case x.kind == nothing && y.kind == nothing:
 			continue
-		case x == nil:
+		case x.kind == nothing:
 			return missing(a.parts[i+1:])
-		case y == nil:
+		case y.kind == nothing:
 			return -missing(b.parts[i+1:])
 		}
-		if c := compareScalars(x, y); c != 0 {
+		if c := cmp.Or(cmp.Compare(x.kind, y.kind), cmp.Compare(x.number, y.number), strings.Compare(x.text, y.text)); c != 0 {
 			return c
 		}
 	}
@@ -122,27 +138,11 @@ func compareElements(a, b element) int {
 
 // missing is the order of an element that lacks a key against one that has it: greater when another key follows, else the
 // shorter list is less.
-func missing(rest []any) int {
+func missing(rest []scalar) int {
 	for _, part := range rest {
-		if part != nil {
+		if part.kind != nothing {
 			return 1
 		}
 	}
 	return -1
-}
-
-func compareScalars(x, y any) int {
-	xi, xInt := x.(int64)
-	yi, yInt := y.(int64)
-	switch {
-	case xInt && yInt:
-		return cmp.Compare(xi, yi)
-	case xInt:
-		return -1
-	case yInt:
-		return 1
-	}
-	xs, _ := x.(string)
-	ys, _ := y.(string)
-	return strings.Compare(xs, ys)
 }

@@ -33,7 +33,8 @@ const (
 // field is a field of a struct.
 type field struct {
 	entry  *value.FieldCacheEntry
-	index  int    // of the struct field; -1 when it is inside of an embedded one
+	index  []int  // of the struct field, through embedded structs; nil: only entry finds it
+	omit   bool   // left out when it is empty, and never for another reason
 	quoted string // `"f:name"`
 	node   *node
 }
@@ -42,7 +43,7 @@ type field struct {
 type key struct {
 	name  string
 	entry *value.FieldCacheEntry
-	unset any // the value of an absent one; nil: it is left out
+	unset scalar // the value of an absent one
 }
 
 // unowned are the fields of metadata that nobody ever owns.
@@ -184,13 +185,9 @@ func (p *planner) fields(n *node, t reflect.Type, m *schema.Map) {
 			p.failed = true
 			return
 		}
-		f := field{entry: entry, index: -1, quoted: quote("f:" + entry.JsonName)}
+		f := field{entry: entry, quoted: quoteField(entry.JsonName)}
 		typ := entry.GetFrom(zero).Type()
-		for i := range t.NumField() {
-			if direct := t.Field(i); !direct.Anonymous && jsonName(direct) == entry.JsonName {
-				f.index = i
-			}
-		}
+		f.locate(t)
 		f.node = p.node(typ, known.Type)
 		n.fields = append(n.fields, f)
 	}
@@ -219,13 +216,29 @@ func (p *planner) keys(n *node, l *schema.List) {
 			return
 		}
 		known, _ := atom.Map.FindField(name)
-		n.keys = append(n.keys, key{name: name, entry: entry, unset: known.Default})
+		unset, _ := scalarOf(reflect.ValueOf(known.Default))
+		n.keys = append(n.keys, key{name: name, entry: entry, unset: unset})
 	}
 	sortKeys(n.keys)
 }
 
-// jsonName is the name of a struct field in JSON.
-func jsonName(f reflect.StructField) string {
-	name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
-	return name
+// locate finds the one field with the name of f's entry in t or the structs embedded in it.
+func (f *field) locate(t reflect.Type) {
+	found := 0
+	for _, direct := range reflect.VisibleFields(t) {
+		name, options, _ := strings.Cut(direct.Tag.Get("json"), ",")
+		if name != f.entry.JsonName || !direct.IsExported() {
+			continue
+		}
+		found++
+		f.index, f.omit = direct.Index, options == "omitempty"
+		for i := range direct.Index[1:] {
+			if t.FieldByIndex(direct.Index[:i+1]).Type.Kind() == reflect.Pointer {
+				f.index = nil
+			}
+		}
+	}
+	if found != 1 {
+		f.index, f.omit = nil, false
+	}
 }

@@ -158,11 +158,20 @@ func decode(set []byte) (*fieldpath.Set, error) {
 	return s, s.FromJSON(bytes.NewReader(set))
 }
 
+// quoteField is the key of a field or a map's key.
+func quoteField(name string) string {
+	for i := range len(name) {
+		if c := name[i]; c < ' ' || c == '"' || c == '\\' {
+			return quote("f:" + name)
+		}
+	}
+	return `"f:` + name + `"`
+}
+
 // quote writes a key as the library does: like JSON, but nothing that is not ASCII is escaped.
-func quote(s string) string {
+func quote[T string | []byte](s T) string {
 	const hex = "0123456789abcdef"
-	b := make([]byte, 0, len(s)+2)
-	b = append(b, '"')
+	b := append(make([]byte, 0, 128), '"')
 	for i := range len(s) {
 		switch c := s[i]; {
 		case c == '"' || c == '\\':
@@ -197,13 +206,14 @@ func simple(s string) bool {
 	return ascii || utf8.ValidString(s) && !strings.ContainsAny(s, "\u2028\u2029")
 }
 
-func appendScalar(b []byte, v any) ([]byte, bool) {
-	switch v := v.(type) {
-	case string:
-		b = append(append(append(b, '"'), v...), '"')
-		return b, simple(v)
-	case int64:
-		return strconv.AppendInt(b, v, 10), true
+// append adds a scalar in JSON.
+func (s scalar) append(b []byte) ([]byte, bool) {
+	switch s.kind {
+	case textual:
+		b = append(append(append(b, '"'), s.text...), '"')
+		return b, simple(s.text)
+	case numeric:
+		return strconv.AppendInt(b, s.number, 10), true
 	}
 	return b, false
 }

@@ -117,8 +117,7 @@ func (n *node) empty(s side) bool {
 		return s.value.Len() == 0
 	}
 	for i := range n.fields {
-		f := &n.fields[i]
-		if !f.entry.CanOmit(f.of(s.value)) {
+		if f := &n.fields[i]; !f.omitted(f.of(s.value)) {
 			return false
 		}
 	}
@@ -126,10 +125,31 @@ func (n *node) empty(s side) bool {
 }
 
 func (f *field) of(v reflect.Value) reflect.Value {
-	if f.index >= 0 {
-		return v.Field(f.index)
+	switch len(f.index) {
+	case 0:
+		return f.entry.GetFrom(v)
+	case 1:
+		return v.Field(f.index[0])
+	default:
+		return v.FieldByIndex(f.index)
 	}
-	return f.entry.GetFrom(v)
+}
+
+// omitted says that a value of the field is left out.
+func (f *field) omitted(v reflect.Value) bool {
+	if !f.omit {
+		return f.entry.CanOmit(v)
+	}
+	switch v.Kind() {
+	case reflect.Pointer:
+		return v.IsNil()
+	case reflect.Slice, reflect.Map, reflect.String:
+		return v.Len() == 0
+	case reflect.Struct:
+		return false
+	default:
+		return v.IsZero()
+	}
 }
 
 func (f *field) side(parent side) side {
@@ -137,7 +157,7 @@ func (f *field) side(parent side) side {
 		return side{}
 	}
 	v := f.of(parent.value)
-	if f.entry.CanOmit(v) {
+	if f.omitted(v) {
 		return side{}
 	}
 	return sideOf(v)
@@ -240,6 +260,12 @@ func (s side) merge() value.Value {
 }
 
 func (w *walker) compareMaps(n *node, l, r side) {
+	if ls, ok := l.texts(); ok {
+		if rs, ok := r.texts(); ok && n.elem.scalar == reflect.String {
+			w.compareTexts(ls, rs)
+			return
+		}
+	}
 	keys := make([]string, 0, 16)
 	if r.state == present {
 		for it := r.value.MapRange(); it.Next(); {
@@ -259,8 +285,42 @@ func (w *walker) compareMaps(n *node, l, r side) {
 		if ls.state == present && rs.state == present && n.elem.kind == leaf && n.elem.equal(ls, rs) {
 			continue
 		}
-		w.path = append(w.path, quote("f:"+name))
+		w.path = append(w.path, quoteField(name))
 		w.compare(n.elem, ls, rs, false)
+		w.path = w.path[:len(w.path)-1]
+	}
+}
+
+// texts is a map of strings; an absent one is empty.
+func (s side) texts() (m map[string]string, ok bool) {
+	if s.state != present {
+		return nil, true
+	}
+	m, ok = s.value.Interface().(map[string]string)
+	return m, ok
+}
+
+// compareTexts is compareMaps for labels and the like.
+func (w *walker) compareTexts(l, r map[string]string) {
+	keys := make([]string, 0, 16)
+	for key, value := range r {
+		if before, ok := l[key]; !ok || before != value {
+			keys = append(keys, key)
+		}
+	}
+	for key := range l {
+		if _, ok := r[key]; !ok {
+			keys = append(keys, key)
+		}
+	}
+	slices.Sort(keys)
+	for _, key := range keys {
+		w.path = append(w.path, quoteField(key))
+		if _, ok := r[key]; ok {
+			w.changed.add(w.path)
+		} else {
+			w.removed.add(w.path)
+		}
 		w.path = w.path[:len(w.path)-1]
 	}
 }
