@@ -5,6 +5,7 @@ import (
 	"slices"
 	"sync"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/structured-merge-diff/v6/value"
 )
 
@@ -224,6 +225,9 @@ func (n *node) equal(l, r side) bool {
 	if l.state == present && r.state == present {
 		switch n.scalar {
 		case reflect.Invalid:
+			if same, ok := sameTime(l.value, r.value); ok {
+				return same
+			}
 			if reflect.DeepEqual(l.value.Interface(), r.value.Interface()) {
 				return true
 			}
@@ -238,6 +242,22 @@ func (n *node) equal(l, r side) bool {
 		}
 	}
 	return value.Equals(l.merge(), r.merge())
+}
+
+// sameTime compares times as their JSON would be compared: to the second or microsecond. ok is false when they are no times.
+func sameTime(l, r reflect.Value) (same, ok bool) {
+	if !l.CanAddr() || !r.CanAddr() {
+		return false, false
+	}
+	switch a := l.Addr().Interface().(type) {
+	case *metav1.Time:
+		b, ok := r.Addr().Interface().(*metav1.Time)
+		return ok && a.IsZero() == b.IsZero() && a.Unix() == b.Unix(), ok
+	case *metav1.MicroTime:
+		b, ok := r.Addr().Interface().(*metav1.MicroTime)
+		return ok && a.IsZero() == b.IsZero() && a.UnixMicro() == b.UnixMicro(), ok
+	}
+	return false, false
 }
 
 // merge is the value as the merge library sees it.
