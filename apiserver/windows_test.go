@@ -31,9 +31,14 @@ func TestWatch_StalledHTTP2(t *testing.T) {
 	stalled := []*stream{c.watch(path), newClient(t, s.Admin()).watch(path)}
 	dead := newClient(t, s.Admin()).watch(path)
 
+	metric := func(line string) func() bool {
+		return func() bool { return strings.Contains(string(c.get("/metrics").body), line) }
+	}
+	counted := metric(`apiserver_terminated_watchers_total{group="",resource="configmaps"} 3`)
 	big := strings.Repeat("x", 500<<10)
-	for i := range 40 {
-		cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "c1"}, Data: map[string]string{"data": fmt.Sprint(i, big)}}
+	updates := 0
+	for ; updates < 20 || !counted(); updates++ { // no longer: they have little time left
+		cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "c1"}, Data: map[string]string{"data": fmt.Sprint(updates, big)}}
 		if _, err := k.CoreV1().ConfigMaps("a").Update(t.Context(), cm, metav1.UpdateOptions{}); err != nil {
 			t.Fatal(err)
 		}
@@ -41,10 +46,6 @@ func TestWatch_StalledHTTP2(t *testing.T) {
 			w.expect("MODIFIED c1")
 		}
 	}
-	metric := func(line string) func() bool {
-		return func() bool { return strings.Contains(string(c.get("/metrics").body), line) }
-	}
-	eventually(t, "the stalled watches are counted", metric(`apiserver_terminated_watchers_total{group="",resource="configmaps"} 3`))
 	for _, w := range stalled {
 		n := 0
 		for e, ok := w.next(); ; e, ok = w.next() {
@@ -60,7 +61,7 @@ func TestWatch_StalledHTTP2(t *testing.T) {
 			n++
 		}
 		w.expectEnd()
-		if n == 0 || n >= 40 {
+		if n == 0 || n >= updates {
 			t.Errorf("got %d events before the end", n)
 		}
 	}
