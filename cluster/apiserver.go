@@ -178,14 +178,14 @@ func RunAPIServer(ctx context.Context, config APIServerConfig) error {
 		Kinds:           table,
 		Authorizer:      access,
 		Answers:         map[schema.GroupVersionKind]apiserver.Answer{componentStatus: config.componentStatuses(db)},
-		WriteHooks: map[schema.GroupResource]write.Hook{
+		WriteHooks: guarded(access, map[schema.GroupResource]write.Hook{
 			{Resource: "services"}: serviceHook(addresses),
 			{Resource: "pods"}: {Post: map[string]write.PostFunc{
 				"eviction": func(ctx context.Context, r *write.Request, obj kinds.Object, body runtime.Object) (runtime.Object, error) {
 					return evictor.Post(ctx, r, obj, body)
 				},
 			}},
-		},
+		}),
 		Admission:                   plugins.Config{Enable: config.EnableAdmissionPlugins, Disable: config.DisableAdmissionPlugins},
 		Tokens:                      tokenConfig(config, listener.Addr()),
 		WatchCacheSizes:             config.WatchCacheSizes,

@@ -2,15 +2,18 @@ package cluster
 
 import (
 	"context"
+	"maps"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"vigil/apiserver"
 	"vigil/apiserver/authz/chain"
+	"vigil/apiserver/authz/escalation"
 	"vigil/apiserver/authz/node"
 	"vigil/apiserver/authz/rbac"
 	"vigil/apiserver/bootstrap"
+	"vigil/apiserver/write"
 	"vigil/kinds"
 	"vigil/watchcache"
 )
@@ -54,4 +57,10 @@ func rolesHook(c *chain.Chain, own **bootstrap.Bootstrap) apiserver.StartHook {
 			return c.Seeded(ctx, bindings)
 		},
 	}
+}
+
+// guarded adds the hooks that keep people from giving out what they do not have.
+func guarded(c *chain.Chain, hooks map[schema.GroupResource]write.Hook) map[schema.GroupResource]write.Hook {
+	maps.Copy(hooks, escalation.Hooks(escalation.Config{Authorizer: c, Held: c.RBAC().PolicyRules, Role: c.RoleRules}))
+	return hooks
 }

@@ -108,6 +108,12 @@ func (s *Server) config() apiserver.Config {
 	}
 }
 
+// Begin runs a server that Prepare has made, and waits until it is ready.
+func (s *Server) Begin() {
+	s.t.Helper()
+	s.run()
+}
+
 func (s *Server) run() {
 	s.t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())

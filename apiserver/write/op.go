@@ -124,10 +124,15 @@ func (o *op) json(v *object.Version) ([]byte, error) {
 	return v.JSON()
 }
 
-// hook calls the Prepare hook of the resource, if there is one. The functions returned are never nil.
+// hook calls the Check and Prepare hooks of the resource, if there are any. The functions returned are never nil.
 func (o *op) hook(ctx context.Context, obj, old kinds.Object) (commit, rollback func(), err error) {
 	nothing := func() {}
 	h, ok := o.hooks[o.gr()]
+	if ok && h.Check != nil {
+		if err := h.Check(ctx, o.r, obj, old); err != nil {
+			return nothing, nothing, err
+		}
+	}
 	if !ok || h.Prepare == nil {
 		return nothing, nothing, nil
 	}

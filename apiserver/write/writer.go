@@ -65,6 +65,8 @@ type Access struct {
 
 // Hook is what the writes of one resource do outside of the object. Nil functions do nothing.
 type Hook struct {
+	// Check is called before Prepare and says whether the request may write obj; old is nil for a create. Its error is an APIStatus.
+	Check func(ctx context.Context, r *Request, obj, old kinds.Object) error
 	// Prepare is called before the object is validated and stored, old is nil for a create. It may change obj. Then
 	// one of commit (obj was stored) and rollback (it was not, or the request is a dry run) is called, or none when
 	// nobody knows (store.ErrUncertain); both may be nil. When the write has to start again, so does this. Its error is an APIStatus.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"slices"
 	"sync/atomic"
 	"time"
 
@@ -154,14 +153,6 @@ func (c *Chain) Seeded(ctx context.Context, bindings []types.NamespacedName) err
 
 // RBAC returns the authorizer by roles, for what asks about rules rather than requests.
 func (c *Chain) RBAC() *rbac.Authorizer { return c.rbac }
-
-// Uses says whether a mode is one of those that decide.
-func (c *Chain) Uses(mode string) bool {
-	if c.config.File == "" {
-		return slices.Contains(c.config.Modes, mode)
-	}
-	return true // it may become one
-}
 
 // Decide implements [authz.Decider].
 func (c *Chain) Decide(ctx context.Context, attr *authz.Attributes) (authz.Decision, string, error) {

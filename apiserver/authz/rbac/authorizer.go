@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"slices"
 	"sync/atomic"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
@@ -169,16 +168,6 @@ func (a *Authorizer) PolicyRules(user *authn.User, namespace string) ([]rbacv1.P
 		return true
 	})
 	return rules, utilerrors.NewAggregate(missing)
-}
-
-// RoleRules returns the rules of the role that a binding in namespace (empty for a ClusterRoleBinding) refers to. The error is a
-// NotFound Status.
-func (a *Authorizer) RoleRules(ref rbacv1.RoleRef, namespace string) ([]rbacv1.PolicyRule, error) {
-	b := binding{key: bindingKey{namespace: namespace}, ref: ref}
-	if r, ok := a.index.Load().roles.get(b.role()); ok {
-		return slices.Clone(r.rules), nil
-	}
-	return nil, (&held{ref: ref}).missing()
 }
 
 // RulesFor implements [authz.RuleResolver].
