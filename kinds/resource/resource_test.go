@@ -12,9 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-	"sigs.k8s.io/yaml"
 
-	"vigil/kinds"
 	"vigil/kinds/kindtest"
 )
 
@@ -27,19 +25,6 @@ const (
 
 var tableNow = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 
-// from decodes YAML over an object of a row and fills in the defaults.
-func from[P kinds.Object](t *testing.T, row *kinds.Kind, text string) P {
-	t.Helper()
-	obj := row.New().(P)
-	if err := yaml.UnmarshalStrict([]byte(text), obj); err != nil {
-		t.Fatalf("%v in:\n%s", err, text)
-	}
-	if row.Default != nil {
-		row.Default(obj)
-	}
-	return obj
-}
-
 // repeat returns n items that an item of text makes, %d being the index.
 func repeat(n int, item string) string {
 	items := make([]string, n)
@@ -49,24 +34,14 @@ func repeat(n int, item string) string {
 	return strings.Join(items, ", ")
 }
 
-// into returns an edit that decodes YAML into an object: lists are replaced, fields that are not named stay.
-func into[T any](t *testing.T, text string) func(*T) {
-	return func(obj *T) {
-		t.Helper()
-		if err := yaml.UnmarshalStrict([]byte(text), obj); err != nil {
-			t.Fatalf("%v in:\n%s", err, text)
-		}
-	}
-}
-
 func TestDeviceClass(t *testing.T) {
 	const minimal = `{metadata: {name: x}, spec: {}}`
 	row := DeviceClass()
 	kindtest.Minimal(t, row, minimal, `{metadata: {name: x, generation: 1}, spec: {}}`)
 
-	good := from[*resourcev1.DeviceClass](t, row, minimal)
+	good := kindtest.From[*resourcev1.DeviceClass](t, row, minimal)
 	c := func(name, text string, want ...string) kindtest.Case[resourcev1.DeviceClass] {
-		return kindtest.Case[resourcev1.DeviceClass]{Name: name, Edit: into[resourcev1.DeviceClass](t, text), Want: want}
+		return kindtest.YAML[resourcev1.DeviceClass](t, name, text, want...)
 	}
 	kindtest.Create(t, row, good,
 		c("selector", `spec: {selectors: [{cel: {expression: 'device.driver == "x" && device.attributes["x"].model == "m"'}}]}`),
@@ -165,13 +140,13 @@ var claimRules = []struct {
 }
 
 func TestResourceClaim_Create(t *testing.T) {
-	claim := from[*resourcev1.ResourceClaim](t, ResourceClaim(), minimalClaim)
+	claim := kindtest.From[*resourcev1.ResourceClaim](t, ResourceClaim(), minimalClaim)
 	template := &resourcev1.ResourceClaimTemplate{ObjectMeta: claim.ObjectMeta, Spec: resourcev1.ResourceClaimTemplateSpec{Spec: claim.Spec}}
 	var ofClaims []kindtest.Case[resourcev1.ResourceClaim]
 	var ofTemplates []kindtest.Case[resourcev1.ResourceClaimTemplate]
 	for _, rule := range claimRules {
 		devices := resourcev1.DeviceClaim{}
-		into[resourcev1.DeviceClaim](t, rule.devices)(&devices)
+		kindtest.Over[resourcev1.DeviceClaim](t, rule.devices)(&devices)
 		under := func(path string) (want []string) {
 			for _, text := range rule.want {
 				want = append(want, path+text)
@@ -193,7 +168,7 @@ func TestResourceClaim_Create(t *testing.T) {
 
 // The error shows the whole spec, so only its beginning and end are compared.
 func TestResourceClaim_Immutable(t *testing.T) {
-	claim := from[*resourcev1.ResourceClaim](t, ResourceClaim(), minimalClaim)
+	claim := kindtest.From[*resourcev1.ResourceClaim](t, ResourceClaim(), minimalClaim)
 	changed := claim.DeepCopy()
 	changed.Spec.Devices.Requests[0].Exactly.Count = 2
 	template := &resourcev1.ResourceClaimTemplate{Spec: resourcev1.ResourceClaimTemplateSpec{Spec: claim.Spec}}
@@ -212,9 +187,9 @@ func TestResourceClaim_Immutable(t *testing.T) {
 }
 
 func TestResourceClaim_Status(t *testing.T) {
-	pending := from[*resourcev1.ResourceClaim](t, ResourceClaim(), minimalClaim)
+	pending := kindtest.From[*resourcev1.ResourceClaim](t, ResourceClaim(), minimalClaim)
 	c := func(name, text string, want ...string) kindtest.Case[resourcev1.ResourceClaim] {
-		return kindtest.Case[resourcev1.ResourceClaim]{Name: name, Edit: into[resourcev1.ResourceClaim](t, text), Want: want}
+		return kindtest.YAML[resourcev1.ResourceClaim](t, name, text, want...)
 	}
 	const result = `{request: r, driver: d, pool: p, device: a}`
 	kindtest.UpdateSubresource(t, ResourceClaim(), "status", pending,
@@ -256,7 +231,7 @@ func TestResourceClaim_Status(t *testing.T) {
 	)
 
 	allocated := pending.DeepCopy()
-	into[resourcev1.ResourceClaim](t, `status: {allocation: {devices: {results: [`+result+`]}}, devices: [{driver: d, pool: p, device: a}]}`)(allocated)
+	kindtest.Over[resourcev1.ResourceClaim](t, `status: {allocation: {devices: {results: [`+result+`]}}, devices: [{driver: d, pool: p, device: a}]}`)(allocated)
 	changed := allocated.DeepCopy()
 	changed.Status.Allocation.Devices.Results[0].Device = "b"
 	changed.Status.Devices = nil
@@ -277,7 +252,7 @@ func TestResourceClaim_Status(t *testing.T) {
 }
 
 func TestResourceClaim_Row(t *testing.T) {
-	claim := from[*resourcev1.ResourceClaim](t, ResourceClaim(), minimalClaim)
+	claim := kindtest.From[*resourcev1.ResourceClaim](t, ResourceClaim(), minimalClaim)
 	claim.CreationTimestamp = metav1.NewTime(tableNow.Add(-time.Hour))
 	kindtest.Row(t, ResourceClaim(), claim, tableNow, "x", "pending", "60m")
 	claim.Status.Allocation = &resourcev1.AllocationResult{}
@@ -292,9 +267,9 @@ func TestDeviceTaintRule(t *testing.T) {
 	row := DeviceTaintRule()
 	kindtest.Minimal(t, row, strings.TrimSuffix(text, "}")+`, status: {conditions: [{type: x}]}}`, strings.Replace(text, "name: x", "name: x, generation: 1", 1))
 
-	rule := from[*resourcev1.DeviceTaintRule](t, row, text)
+	rule := kindtest.From[*resourcev1.DeviceTaintRule](t, row, text)
 	c := func(name, text string, want ...string) kindtest.Case[resourcev1.DeviceTaintRule] {
-		return kindtest.Case[resourcev1.DeviceTaintRule]{Name: name, Edit: into[resourcev1.DeviceTaintRule](t, text), Want: want}
+		return kindtest.YAML[resourcev1.DeviceTaintRule](t, name, text, want...)
 	}
 	kindtest.Create(t, row, rule,
 		c("everything", `spec: {deviceSelector: null}`),
@@ -331,9 +306,9 @@ const minimalSlice = `{metadata: {name: x}, spec: {driver: d, pool: {name: p, ge
 func TestResourceSlice(t *testing.T) {
 	row := ResourceSlice()
 	kindtest.Minimal(t, row, minimalSlice, strings.Replace(minimalSlice, "name: x", "name: x, generation: 1", 1))
-	slice := from[*resourcev1.ResourceSlice](t, row, minimalSlice)
+	slice := kindtest.From[*resourcev1.ResourceSlice](t, row, minimalSlice)
 	c := func(name, spec string, want ...string) kindtest.Case[resourcev1.ResourceSlice] {
-		return kindtest.Case[resourcev1.ResourceSlice]{Name: name, Edit: into[resourcev1.ResourceSlice](t, "spec: "+spec), Want: want}
+		return kindtest.YAML[resourcev1.ResourceSlice](t, name, "spec: "+spec, want...)
 	}
 	const one = "exactly one of `nodeName`, `nodeSelector`, `allNodes`, `perDeviceNodeSelection` is required"
 	const oneOfDevice = "exactly one of `nodeName`, `nodeSelector`, or `allNodes` is required when `perDeviceNodeSelection` is set to true in the ResourceSlice spec"
@@ -403,11 +378,11 @@ func TestResourceSlice(t *testing.T) {
 
 // Fields of features that are off are dropped, unless the stored slice has them.
 func TestResourceSlice_Drops(t *testing.T) {
-	slice := from[*resourcev1.ResourceSlice](t, ResourceSlice(), minimalSlice)
+	slice := kindtest.From[*resourcev1.ResourceSlice](t, ResourceSlice(), minimalSlice)
 	want := slice.DeepCopy()
 	want.Spec.Devices[0].Attributes = map[resourcev1.QualifiedName]resourcev1.DeviceAttribute{"a": {}}
 	want.Spec.Devices[0].ConsumesCounters = []resourcev1.DeviceCounterConsumption{{CounterSet: "c"}}
-	into[resourcev1.ResourceSlice](t, `spec: {partitionTypeAttribute: a/b, skipNodeOperations: ["*"],
+	kindtest.Over[resourcev1.ResourceSlice](t, `spec: {partitionTypeAttribute: a/b, skipNodeOperations: ["*"],
 		devices: [{name: a, attributes: {a: {ints: [1]}}, nodeAllocatableResources: {cpu: {}}, consumesCounters: [{counterSet: c, compatibilityGroups: [g]}]}]}`)(slice)
 	stored, fresh := slice.DeepCopy(), slice.DeepCopy()
 	ResourceSlice().PrepareCreate(fresh)
@@ -470,7 +445,7 @@ func TestCapacity(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			var c resourcev1.DeviceCapacity
-			into[resourcev1.DeviceCapacity](t, tc.capacity)(&c)
+			kindtest.Over[resourcev1.DeviceCapacity](t, tc.capacity)(&c)
 			kindtest.Errors(t, validateCapacity(c, !tc.single, field.NewPath("c")), tc.want...)
 		})
 	}
