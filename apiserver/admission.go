@@ -11,7 +11,7 @@ import (
 func (s *Server) makeAdmission() (*admission.Chain, *admission.Caches, error) {
 	reader := admission.NewCaches(s.config.Kinds, s.prefix, s.Cache, s.store)
 	config := s.config.Admission
-	config.Reader, config.Authorizer, config.Table, config.Store, config.Prefix = reader, s.authz, s.config.Kinds, s.store, s.prefix
+	config.Reader, config.Authorizer, config.Table, config.Store, config.Prefix, config.Registerer = reader, s.authz, s.config.Kinds, s.store, s.prefix, s.config.Registerer
 	list, err := plugins.New(config)
 	if err != nil {
 		return nil, nil, fmt.Errorf("admission: %w", err)

@@ -10,6 +10,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"time"
 
@@ -247,6 +248,9 @@ func (c *UpConfig) apiServer(certificates *pki.Set, etcd *store.Embedded, ready 
 	server.ClientCAFile = certificates.Path("ca.crt")
 	server.ControllerManagerPort, server.SchedulerPort = c.ControllerManagerPort, c.SchedulerPort
 	server.Authentication.BootstrapTokens = true
+	if !slices.Contains(server.EnableAdmissionPlugins, "NodeRestriction") { // as kubeadm has it
+		server.EnableAdmissionPlugins = append(slices.Clone(server.EnableAdmissionPlugins), "NodeRestriction")
+	}
 	if server.Authentication.Proxy.CAFile == "" {
 		server.Authentication.Proxy = frontProxy(certificates)
 	}

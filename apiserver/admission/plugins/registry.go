@@ -6,9 +6,12 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 
 	"vigil/apiserver/admission"
+	"vigil/apiserver/admission/noderestriction"
+	"vigil/apiserver/admission/podsecurity"
 	"vigil/apiserver/admission/quota"
 	"vigil/apiserver/authz"
 	"vigil/kinds"
@@ -26,6 +29,9 @@ type Config struct {
 	Prefix string      // of all keys, with a slash at the end
 	// Authorizer decides what users may do with signers; nil: everything.
 	Authorizer authz.Authorizer
+	Registerer prometheus.Registerer // of the metrics of plug-ins; may be nil
+
+	podSecurity *podsecurity.Plugin // the only one that can fail to be made
 }
 
 // entry is a row of the list of plug-ins.
@@ -43,8 +49,12 @@ var entries = []entry{
 	{"LimitPodHardAntiAffinityTopology", false, func(*Config) admission.Plugin { return LimitPodHardAntiAffinityTopology{on{pods, writes}} }},
 	{"LimitRanger", true, func(c *Config) admission.Plugin { return LimitRanger{c.Reader} }},
 	{"ServiceAccount", true, func(c *Config) admission.Plugin { return ServiceAccount{c.Reader} }},
+	{"NodeRestriction", false, func(c *Config) admission.Plugin {
+		return &noderestriction.Plugin{Reader: c.Reader, Authorizer: c.Authorizer}
+	}},
 	{"TaintNodesByCondition", true, func(*Config) admission.Plugin { return TaintNodesByCondition{on{nodes, creates}} }},
 	{"AlwaysPullImages", false, func(*Config) admission.Plugin { return AlwaysPullImages{} }},
+	{"PodSecurity", true, func(c *Config) admission.Plugin { return c.podSecurity }},
 	{"PodNodeSelector", false, func(c *Config) admission.Plugin { return PodNodeSelector{on{pods, creates}, c.Reader} }},
 	{"Priority", true, func(c *Config) admission.Plugin { return Priority{c.Reader} }},
 	{"DefaultTolerationSeconds", true, func(*Config) admission.Plugin { return DefaultTolerationSeconds{NotReady: 300, Unreachable: 300} }},
@@ -85,6 +95,10 @@ func New(c Config) ([]admission.Plugin, error) {
 				return nil, fmt.Errorf("%s plugin %q is unknown", list.flag, name)
 			}
 		}
+	}
+	var err error
+	if c.podSecurity, err = podsecurity.New(c.Reader, c.Registerer); err != nil {
+		return nil, err
 	}
 	var made []admission.Plugin
 	for _, e := range entries {

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/rand"
 
 	"vigil/apiserver/admission"
+	"vigil/apiserver/admission/internal/references"
 	"vigil/kinds"
 )
 
@@ -179,7 +180,7 @@ func checkMirror(a *admission.Attributes, pod *corev1.Pod) error {
 	if pod.Spec.ServiceAccountName != "" {
 		return admission.Refuse(a, "a mirror pod may not reference service accounts")
 	}
-	refs := ReferencesOf(pod)
+	refs := references.Of(pod)
 	switch {
 	case refs.Secrets:
 		return admission.Refuse(a, "a mirror pod may not reference secrets")

@@ -1,4 +1,5 @@
-package plugins
+// Package references finds out what sorts of objects a pod refers to.
+package references
 
 import corev1 "k8s.io/api/core/v1"
 
@@ -7,9 +8,9 @@ type References struct {
 	Secrets, ConfigMaps, Claims, TrustBundles, Tokens, ResourceClaims bool
 }
 
-// ReferencesOf finds out what a pod refers to. Which fields refer to secrets and config maps is as upstream's
+// Of finds out what a pod refers to. Which fields refer to secrets and config maps is as upstream's
 // podutil.VisitPodSecretNames and VisitPodConfigmapNames have it.
-func ReferencesOf(pod *corev1.Pod) (r References) {
+func Of(pod *corev1.Pod) (r References) {
 	spec := &pod.Spec
 	r.Secrets = len(spec.ImagePullSecrets) > 0
 	r.ResourceClaims = len(spec.ResourceClaims) > 0
