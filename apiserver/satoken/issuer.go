@@ -157,7 +157,6 @@ func (i *Issuer) bind(ctx context.Context, account *corev1.ServiceAccount, to *a
 	}
 	if to.UID != "" && to.UID != uid {
 		return claims, apierrors.NewConflict(schema.GroupResource{Group: gvk.Group, Resource: gvk.Kind}, to.Name,
-			//lint:ignore ST1005 upstream's text
 			fmt.Errorf("the UID in the bound object reference (%s) does not match the UID in record. The object might have been deleted and then recreated", to.UID))
 	}
 	return claims, nil
