@@ -122,7 +122,7 @@ func (c *call) finish() {
 // describe fills in what is decided on.
 func (c *call) describe() {
 	attr := &c.attr
-	attr.User, attr.Verb, attr.Path, attr.RawQuery = c.user, c.info.Verb, c.info.Path, c.req.URL.RawQuery
+	attr.User, attr.Verb, attr.Path = c.user, c.info.Verb, c.info.Path
 	if c.info.IsResource() {
 		attr.Group, attr.Version, attr.Resource, attr.Subresource = c.info.Group, c.info.Version, c.info.Resource, c.info.Subresource
 		attr.Namespace, attr.Name = c.info.Namespace, c.info.Name

@@ -21,7 +21,6 @@ type Attributes struct {
 	Group, Version, Resource, Subresource string
 	Namespace, Name                       string
 	Path                                  string
-	RawQuery                              string // as the request has it: what a list or watch selects
 
 	// Fields and Labels are what a list, watch or deletecollection selects; nil: everything.
 	Fields fields.Selector

@@ -2,6 +2,7 @@ package review
 
 import (
 	"context"
+	"strings"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -45,21 +46,24 @@ func subject(spec *authorizationv1.SubjectAccessReviewSpec) *authn.User {
 // ask puts one of the two questions to the authorizer.
 func (a answers) ask(ctx context.Context, user *authn.User, resource *authorizationv1.ResourceAttributes, path *authorizationv1.NonResourceAttributes) authorizationv1.SubjectAccessReviewStatus {
 	attr := &authz.Attributes{User: user}
+	var problems []string
 	if resource != nil {
 		attr.Verb, attr.Namespace, attr.Name = resource.Verb, resource.Namespace, resource.Name
 		attr.Group, attr.Version, attr.Resource, attr.Subresource = resource.Group, resource.Version, resource.Resource, resource.Subresource
 		if attr.Version == "" {
 			attr.Version = "*"
 		}
+		problems = selectors(attr, resource)
 	} else {
 		attr.Verb, attr.Path = path.Verb, path.Path
 	}
-	allowed, reason, err := a.Authorizer.Authorize(ctx, attr)
-	status := authorizationv1.SubjectAccessReviewStatus{Allowed: allowed, Reason: reason}
+	decision, reason, err := authz.Decide(ctx, a.Authorizer, attr)
 	if err != nil {
-		status.EvaluationError = err.Error()
+		problems = append([]string{err.Error()}, problems...)
 	}
-	return status
+	return authorizationv1.SubjectAccessReviewStatus{
+		Allowed: decision == authz.Allow, Denied: decision == authz.Deny, Reason: reason, EvaluationError: strings.Join(problems, "; "),
+	}
 }
 
 // rules lists what the caller may do in a namespace.

@@ -7,13 +7,11 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/fields"
 
 	"vigil/apiserver/authn"
 	"vigil/apiserver/authz"
 	"vigil/apiserver/authz/bootstrappolicy"
 	"vigil/apiserver/authz/rbac"
-	"vigil/apiserver/request"
 	"vigil/object"
 	"vigil/watchcache"
 )
@@ -277,14 +275,9 @@ func (q *question) slices() string {
 
 // selects says whether the field selector lets only this node's objects through.
 func (q *question) selects(label string) bool {
-	text, ok := request.Param(q.RawQuery, "fieldSelector")
-	if !ok {
+	if q.Fields == nil {
 		return false
 	}
-	selector, err := fields.ParseSelector(text)
-	if err != nil {
-		return false
-	}
-	value, ok := selector.RequiresExactMatch(label)
+	value, ok := q.Fields.RequiresExactMatch(label)
 	return ok && value == q.node
 }
