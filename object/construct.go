@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
-	"vigil/object/internal/wire"
+	"vigil/internal/protobuf"
 )
 
 // maxStored bounds the size of one object, so that offsets fit 32 bits. etcd's own limit is a few MiB.
@@ -118,9 +118,9 @@ func newProto(t *Type, key string, rev int64, m message) *Version {
 	digits := formatRevision(rev)
 	v := &Version{typ: t, key: key, rev: rev, wire: m.seal(t.layout().head, digits.bytes())}
 	metaSize := m.metadataSize(digits.n)
-	msgSize := wire.SizeBytes(metaSize) + len(m.rest)
+	msgSize := protobuf.SizeBytes(metaSize) + len(m.rest)
 	msg := len(v.wire) - len(envelopeTail) - msgSize
-	meta := msg + wire.SizeBytes(metaSize) - metaSize
+	meta := msg + protobuf.SizeBytes(metaSize) - metaSize
 	v.msg, v.meta, v.metaEnd = uint32(msg), uint32(meta), uint32(meta+metaSize)
 	v.rv = v.meta + uint32(len(m.head)) + 2
 	v.labels = findLabels(v.wire, int(v.rv)+digits.n, int(v.metaEnd))
@@ -130,7 +130,7 @@ func newProto(t *Type, key string, rev int64, m message) *Version {
 // findLabels returns the offset of the first label in the metadata fields b[start:end], 0 when there is none.
 func findLabels(b []byte, start, end int) uint32 {
 	for i := start; i < end; {
-		f, ok := wire.Next(b[:end], i)
+		f, ok := protobuf.Next(b[:end], i)
 		if !ok || f.Num > metaLabels {
 			return 0
 		}
@@ -178,13 +178,13 @@ func marshal(obj runtime.Object, use func(message)) error {
 // emptyField empties the string field num of the message b, in place.
 func emptyField(b []byte, num int32) []byte {
 	for i := 0; i < len(b); {
-		f, ok := wire.Next(b, i)
+		f, ok := protobuf.Next(b, i)
 		if !ok {
 			return b
 		}
 		if f.Num == num {
 			after := b[f.End:]
-			return append(wire.AppendBytes(b[:i], num, ""), after...)
+			return append(protobuf.AppendBytes(b[:i], num, ""), after...)
 		}
 		i = f.End
 	}

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strconv"
 
-	"vigil/object/internal/wire"
+	"vigil/internal/protobuf"
 )
 
 // The envelope around every protobuf object, in etcd and on the wire
@@ -19,9 +19,9 @@ const envelopeTail = "\x1a\x00\x22\x00"
 const envelopeMagic = "k8s\x00"
 
 const (
-	tagMetadata        = 1<<3 | wire.Bytes // field 1 of every kind's message
-	tagRaw             = 2<<3 | wire.Bytes // field 2 of the envelope
-	tagResourceVersion = 6<<3 | wire.Bytes // field 6 of ObjectMeta
+	tagMetadata        = 1<<3 | protobuf.Bytes // field 1 of every kind's message
+	tagRaw             = 2<<3 | protobuf.Bytes // field 2 of the envelope
+	tagResourceVersion = 6<<3 | protobuf.Bytes // field 6 of ObjectMeta
 )
 
 // Field numbers of ObjectMeta.
@@ -36,9 +36,9 @@ const (
 
 // envelopeHead is everything before the length of the raw message.
 func envelopeHead(apiVersion, kind string) []byte {
-	typeMeta := wire.AppendBytes(nil, 1, apiVersion)
-	typeMeta = wire.AppendBytes(typeMeta, 2, kind)
-	return append(wire.AppendBytes([]byte(envelopeMagic), 1, typeMeta), tagRaw)
+	typeMeta := protobuf.AppendBytes(nil, 1, apiVersion)
+	typeMeta = protobuf.AppendBytes(typeMeta, 2, kind)
+	return append(protobuf.AppendBytes([]byte(envelopeMagic), 1, typeMeta), tagRaw)
 }
 
 // hasEnvelope reports whether stored begins like a protobuf envelope.
@@ -54,14 +54,14 @@ func openEnvelope(t *Type, stored []byte) ([]byte, error) {
 	b := stored[len(envelopeMagic):]
 	var apiVersion, kind, raw []byte
 	for i := 0; i < len(b); {
-		f, ok := wire.Next(b, i)
+		f, ok := protobuf.Next(b, i)
 		if !ok {
 			return nil, fmt.Errorf("%w: damaged envelope at byte %d", ErrMalformed, i+len(envelopeMagic))
 		}
 		value := b[f.Start:f.End]
 		switch {
 		case f.Num > 4:
-		case f.Type != wire.Bytes:
+		case f.Type != protobuf.Bytes:
 			return nil, fmt.Errorf("%w: envelope field %d has wire type %d", ErrMalformed, f.Num, f.Type)
 		case f.Num == 1:
 			var ok bool
@@ -83,11 +83,11 @@ func openEnvelope(t *Type, stored []byte) ([]byte, error) {
 
 func typeMeta(b []byte) (apiVersion, kind []byte, ok bool) {
 	for i := 0; i < len(b); {
-		f, ok := wire.Next(b, i)
+		f, ok := protobuf.Next(b, i)
 		if !ok {
 			return nil, nil, false
 		}
-		if f.Type == wire.Bytes {
+		if f.Type == protobuf.Bytes {
 			switch f.Num {
 			case 1:
 				apiVersion = b[f.Start:f.End]
@@ -111,8 +111,8 @@ type message struct {
 // generated marshallers write it: metadata once and first, its fields in ascending order, its labels sorted. What is
 // read from a Version afterwards relies on that.
 func splitMessage(msg []byte) (m message, ok bool) {
-	meta, ok := wire.Next(msg, 0)
-	if !ok || meta.Num != 1 || meta.Type != wire.Bytes {
+	meta, ok := protobuf.Next(msg, 0)
+	if !ok || meta.Num != 1 || meta.Type != protobuf.Bytes {
 		return m, false
 	}
 	b := msg[meta.Start:meta.End]
@@ -120,13 +120,13 @@ func splitMessage(msg []byte) (m message, ok bool) {
 	prev := int32(0)
 	label := ""
 	for i := 0; i < len(b); {
-		f, ok := wire.Next(b, i)
-		if !ok || f.Num < prev || (f.Num <= metaResourceVersion && (f.Type != wire.Bytes || f.Num == prev)) {
+		f, ok := protobuf.Next(b, i)
+		if !ok || f.Num < prev || (f.Num <= metaResourceVersion && (f.Type != protobuf.Bytes || f.Num == prev)) {
 			return m, false
 		}
 		if f.Num == metaLabels {
 			key, _, ok := splitEntry(b[f.Start:f.End])
-			if f.Type != wire.Bytes || !ok || (prev == metaLabels && string(key) <= label) {
+			if f.Type != protobuf.Bytes || !ok || (prev == metaLabels && string(key) <= label) {
 				return m, false
 			}
 			label = view(key)
@@ -145,7 +145,7 @@ func splitMessage(msg []byte) (m message, ok bool) {
 	}
 	m.head, m.tail, m.rest = b[:cut], b[resume:], msg[meta.End:]
 	for i := 0; i < len(m.rest); {
-		f, ok := wire.Next(m.rest, i)
+		f, ok := protobuf.Next(m.rest, i)
 		if !ok || f.Num == 1 {
 			return m, false
 		}
@@ -156,14 +156,14 @@ func splitMessage(msg []byte) (m message, ok bool) {
 
 // metadataSize is the length of the metadata message with a resource version of digits bytes.
 func (m *message) metadataSize(digits int) int {
-	return len(m.head) + wire.SizeBytes(digits) + len(m.tail)
+	return len(m.head) + protobuf.SizeBytes(digits) + len(m.tail)
 }
 
 // append appends the message with the resource version that rev holds in decimal. In etcd it is there, too, but empty,
 // as the generated marshallers write empty strings.
 func (m *message) append(dst, rev []byte) []byte {
 	dst = append(dst, tagMetadata)
-	dst = wire.AppendUvarint(dst, uint64(m.metadataSize(len(rev))))
+	dst = protobuf.AppendUvarint(dst, uint64(m.metadataSize(len(rev))))
 	dst = append(dst, m.head...)
 	dst = append(dst, tagResourceVersion, byte(len(rev)))
 	dst = append(dst, rev...)
@@ -173,10 +173,10 @@ func (m *message) append(dst, rev []byte) []byte {
 
 // seal returns a complete envelope around the message in one allocation of the exact size.
 func (m *message) seal(head, rev []byte) []byte {
-	msgSize := wire.SizeBytes(m.metadataSize(len(rev))) + len(m.rest)
-	size := len(head) + wire.SizeUvarint(uint64(msgSize)) + msgSize + len(envelopeTail)
+	msgSize := protobuf.SizeBytes(m.metadataSize(len(rev))) + len(m.rest)
+	size := len(head) + protobuf.SizeUvarint(uint64(msgSize)) + msgSize + len(envelopeTail)
 	dst := append(make([]byte, 0, size), head...)
-	dst = wire.AppendUvarint(dst, uint64(msgSize))
+	dst = protobuf.AppendUvarint(dst, uint64(msgSize))
 	return append(m.append(dst, rev), envelopeTail...)
 }
 

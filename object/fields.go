@@ -5,7 +5,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/fields"
 
-	"vigil/object/internal/wire"
+	"vigil/internal/protobuf"
 )
 
 // The fields that every kind can be selected by.
@@ -42,7 +42,7 @@ func (v *Version) FieldIs(label, value string) bool {
 		return ok && got == value
 	}
 	present, match := false, false
-	walkLeaves(v.message(), f.Proto, func(b []byte, leaf wire.Field) bool {
+	walkLeaves(v.message(), f.Proto, func(b []byte, leaf protobuf.Field) bool {
 		present, match = true, leafText(f, b, leaf) == value
 		return !match
 	})
@@ -112,7 +112,7 @@ func (v *Version) fieldValue(f *Field) string {
 		return v.jsonField(f)
 	}
 	value := f.Default
-	walkLeaves(v.message(), f.Proto, func(b []byte, leaf wire.Field) bool {
+	walkLeaves(v.message(), f.Proto, func(b []byte, leaf protobuf.Field) bool {
 		value = leafText(f, b, leaf)
 		return false
 	})
@@ -121,12 +121,12 @@ func (v *Version) fieldValue(f *Field) string {
 
 // walkLeaves calls visit for the leaves at path in message b, in order, until it returns false. It reports whether all
 // were visited. Malformed parts are passed over.
-func walkLeaves(b []byte, path []int32, visit func([]byte, wire.Field) bool) bool {
+func walkLeaves(b []byte, path []int32, visit func([]byte, protobuf.Field) bool) bool {
 	if len(path) == 0 {
 		return true
 	}
 	for i := 0; i < len(b); {
-		f, ok := wire.Next(b, i)
+		f, ok := protobuf.Next(b, i)
 		if !ok {
 			return true
 		}
@@ -137,7 +137,7 @@ func walkLeaves(b []byte, path []int32, visit func([]byte, wire.Field) bool) boo
 			if !visit(b, f) {
 				return false
 			}
-		case f.Type == wire.Bytes:
+		case f.Type == protobuf.Bytes:
 			if !walkLeaves(b[f.Start:f.End], path[1:], visit) {
 				return false
 			}
@@ -147,11 +147,11 @@ func walkLeaves(b []byte, path []int32, visit func([]byte, wire.Field) bool) boo
 }
 
 // leafText is the text of a leaf as field selectors have it.
-func leafText(f *Field, b []byte, leaf wire.Field) string {
+func leafText(f *Field, b []byte, leaf protobuf.Field) string {
 	switch leaf.Type {
-	case wire.Bytes:
+	case protobuf.Bytes:
 		return view(b[leaf.Start:leaf.End])
-	case wire.Varint:
+	case protobuf.Varint:
 		if f.Default == "false" || f.Default == "true" {
 			return strconv.FormatBool(leaf.Value != 0)
 		}

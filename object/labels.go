@@ -3,7 +3,7 @@ package object
 import (
 	"k8s.io/apimachinery/pkg/labels"
 
-	"vigil/object/internal/wire"
+	"vigil/internal/protobuf"
 )
 
 // Labels returns the object's labels for a selector. Nothing is allocated, here or in the returned value's methods;
@@ -43,7 +43,7 @@ func (v *Version) EachLabel(fn func(key, value string)) {
 	default:
 		b := v.wire[:v.metaEnd]
 		for i := int(v.labels); i < len(b); {
-			f, ok := wire.Next(b, i)
+			f, ok := protobuf.Next(b, i)
 			if !ok || f.Num != metaLabels {
 				break
 			}
@@ -59,7 +59,7 @@ func (v *Version) EachLabel(fn func(key, value string)) {
 // have passed splitEntry.
 func lookupEntry(b []byte, i int, num int32, key string) (value string, found bool) {
 	for i < len(b) {
-		f, ok := wire.Next(b, i)
+		f, ok := protobuf.Next(b, i)
 		if !ok || f.Num != num {
 			break
 		}
@@ -77,12 +77,12 @@ func lookupEntry(b []byte, i int, num int32, key string) (value string, found bo
 // splitEntry returns key and value of a map entry. It reports false when the entry is not as the generated marshallers
 // write it: key and value, each once, in this order.
 func splitEntry(b []byte) (key, value []byte, ok bool) {
-	k, ok := wire.Next(b, 0)
-	if !ok || k.Num != 1 || k.Type != wire.Bytes {
+	k, ok := protobuf.Next(b, 0)
+	if !ok || k.Num != 1 || k.Type != protobuf.Bytes {
 		return nil, nil, false
 	}
-	v, ok := wire.Next(b, k.End)
-	if !ok || v.Num != 2 || v.Type != wire.Bytes || v.End != len(b) || k.Start != 1+wire.SizeUvarint(uint64(k.End-k.Start)) {
+	v, ok := protobuf.Next(b, k.End)
+	if !ok || v.Num != 2 || v.Type != protobuf.Bytes || v.End != len(b) || k.Start != 1+protobuf.SizeUvarint(uint64(k.End-k.Start)) {
 		return nil, nil, false
 	}
 	return b[k.Start:k.End], b[v.Start:v.End], true

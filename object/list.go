@@ -9,7 +9,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"vigil/object/internal/wire"
+	"vigil/internal/protobuf"
 )
 
 // Encoding is a form in which objects go over the wire.
@@ -62,7 +62,7 @@ func (l *ListWriter) Size(items []*Version) (int64, error) {
 		if err != nil {
 			return 0, err
 		}
-		head := len(envelopeHead(l.names())) + wire.SizeUvarint(uint64(message))
+		head := len(envelopeHead(l.names())) + protobuf.SizeUvarint(uint64(message))
 		return int64(head) + message + int64(len(envelopeTail)), nil
 	}
 	head, tail, err := l.jsonFrame()
@@ -103,8 +103,8 @@ func (l *ListWriter) frame(items []*Version) (head, tail []byte, err error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	head = wire.AppendUvarint(envelopeHead(l.names()), uint64(message))
-	return wire.AppendBytes(head, 1, meta), []byte(envelopeTail), nil
+	head = protobuf.AppendUvarint(envelopeHead(l.names()), uint64(message))
+	return protobuf.AppendBytes(head, 1, meta), []byte(envelopeTail), nil
 }
 
 // A protobuf list is the envelope around metadata (field 1) and the items (field 2). All lengths must be known before
@@ -126,13 +126,13 @@ func (l *ListWriter) protobufSizes(items []*Version) (meta []byte, message int64
 	if meta, err = m.Marshal(); err != nil {
 		return nil, 0, fmt.Errorf("encode list metadata: %w", err)
 	}
-	message = int64(wire.SizeBytes(len(meta)))
+	message = int64(protobuf.SizeBytes(len(meta)))
 	for _, v := range items {
 		item, err := l.protobufItem(v)
 		if err != nil {
 			return nil, 0, err
 		}
-		message += int64(wire.SizeBytes(len(item)))
+		message += int64(protobuf.SizeBytes(len(item)))
 	}
 	return meta, message, nil
 }
@@ -164,7 +164,7 @@ const maxItemHead = 1 + 10
 
 // appendProtobufItemHead appends what stands before an item of n bytes.
 func appendProtobufItemHead(dst []byte, n int) []byte {
-	return wire.AppendUvarint(append(dst, 2<<3|wire.Bytes), uint64(n))
+	return protobuf.AppendUvarint(append(dst, 2<<3|protobuf.Bytes), uint64(n))
 }
 
 // jsonPart is an item of a JSON list: an optional '{' and bytes that exist already.

@@ -9,8 +9,8 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"vigil/internal/protobuf"
 	"vigil/object/internal/transcode"
-	"vigil/object/internal/wire"
 )
 
 // The kind in which objects are served to clients that want metadata only.
@@ -32,7 +32,7 @@ func (v *Version) MetadataProtobufMessage() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	_, start, _ := wire.Uvarint(sealed, len(metadataHead))
+	_, start, _ := protobuf.Uvarint(sealed, len(metadataHead))
 	end := len(sealed) - len(envelopeTail)
 	return sealed[start:end:end], nil
 }
@@ -110,9 +110,9 @@ func (v *Version) partial() (*metav1.PartialObjectMetadata, error) {
 
 // sealMessage puts a message into an envelope that begins with head.
 func sealMessage(head, msg []byte) []byte {
-	size := len(head) + wire.SizeUvarint(uint64(len(msg))) + len(msg) + len(envelopeTail)
+	size := len(head) + protobuf.SizeUvarint(uint64(len(msg))) + len(msg) + len(envelopeTail)
 	dst := append(make([]byte, 0, size), head...)
-	dst = wire.AppendUvarint(dst, uint64(len(msg)))
+	dst = protobuf.AppendUvarint(dst, uint64(len(msg)))
 	dst = append(dst, msg...)
 	return append(dst, envelopeTail...)
 }

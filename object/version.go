@@ -27,7 +27,7 @@ import (
 	"sync/atomic"
 	"unsafe"
 
-	"vigil/object/internal/wire"
+	"vigil/internal/protobuf"
 )
 
 // Version is one version of one object. It is immutable and safe for use by many goroutines; encodings that are made
@@ -116,7 +116,7 @@ func (v *Version) split() message {
 func (v *Version) metaString(num int32) string {
 	b := v.wire[v.meta:v.metaEnd]
 	for i := 0; i < len(b); {
-		f, ok := wire.Next(b, i)
+		f, ok := protobuf.Next(b, i)
 		if !ok || f.Num > num {
 			return ""
 		}

@@ -3,7 +3,7 @@ package object
 import (
 	"encoding/binary"
 
-	"vigil/object/internal/wire"
+	"vigil/internal/protobuf"
 )
 
 // Field numbers of meta.v1.WatchEvent and runtime.RawExtension.
@@ -50,11 +50,11 @@ func AppendWatchEventProtobuf(dst []byte, typ string, obj []byte) []byte {
 func AppendWatchEventProtobufHead(dst []byte, typ string, n int) []byte {
 	raw := rawExtensionSize(n)
 	dst = binary.BigEndian.AppendUint32(dst, uint32(watchEventSize(typ, raw)))
-	dst = wire.AppendBytes(dst, watchEventType, typ)
-	dst = wire.AppendTag(dst, watchEventObject, wire.Bytes)
-	dst = wire.AppendUvarint(dst, uint64(raw))
-	dst = wire.AppendTag(dst, rawExtensionRaw, wire.Bytes)
-	return wire.AppendUvarint(dst, uint64(n))
+	dst = protobuf.AppendBytes(dst, watchEventType, typ)
+	dst = protobuf.AppendTag(dst, watchEventObject, protobuf.Bytes)
+	dst = protobuf.AppendUvarint(dst, uint64(raw))
+	dst = protobuf.AppendTag(dst, rawExtensionRaw, protobuf.Bytes)
+	return protobuf.AppendUvarint(dst, uint64(n))
 }
 
 // SizeWatchEventProtobuf is the number of bytes that AppendWatchEventProtobuf appends for an object of n bytes.
@@ -62,8 +62,8 @@ func SizeWatchEventProtobuf(typ string, n int) int {
 	return 4 + watchEventSize(typ, rawExtensionSize(n))
 }
 
-func rawExtensionSize(n int) int { return wire.SizeBytes(n) }
+func rawExtensionSize(n int) int { return protobuf.SizeBytes(n) }
 
 func watchEventSize(typ string, raw int) int {
-	return wire.SizeBytes(len(typ)) + wire.SizeBytes(raw)
+	return protobuf.SizeBytes(len(typ)) + protobuf.SizeBytes(raw)
 }

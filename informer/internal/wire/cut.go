@@ -1,6 +1,10 @@
 package wire
 
-import "encoding/binary"
+import (
+	"encoding/binary"
+
+	"vigil/internal/protobuf"
+)
 
 // CutManagedFields returns a copy of an object without metadata.managedFields. It returns false when there are none,
 // or the bytes are malformed.
@@ -18,7 +22,7 @@ func cutProto(b []byte) ([]byte, bool) {
 		if !f.next() {
 			return out, cut && !f.failed()
 		}
-		if f.num != objectMetadata || f.typ != wireBytes {
+		if f.num != objectMetadata || f.typ != protobuf.Bytes {
 			out = append(out, b[from:f.pos]...)
 			continue
 		}
@@ -37,7 +41,7 @@ func cutProto(b []byte) ([]byte, bool) {
 		if g.failed() {
 			return nil, false
 		}
-		out = append(out, objectMetadata<<3|wireBytes)
+		out = append(out, objectMetadata<<3|protobuf.Bytes)
 		out = binary.AppendUvarint(out, uint64(size))
 		for g = walk(b, f.span); ; {
 			from := g.pos

@@ -3,6 +3,8 @@ package wire
 import (
 	"fmt"
 	"io"
+
+	"vigil/internal/protobuf"
 )
 
 // ListMeta is what a list says about itself.
@@ -108,7 +110,7 @@ func (l *protoList) listMeta(b []byte) error {
 	f := walk(b, Span{0, len(b)})
 	for f.next() {
 		switch {
-		case f.typ != wireBytes:
+		case f.typ != protobuf.Bytes:
 		case f.num == listResourceVersion:
 			l.meta.ResourceVersion = string(f.span.Of(b))
 		case f.num == listContinue:
@@ -133,7 +135,7 @@ func (l *protoList) sizedField() (num int32, size, used uint64, err error) {
 	if err != nil {
 		return 0, 0, 0, err
 	}
-	if tag&7 != wireBytes || tag>>3 == 0 || tag>>3 > 1<<29-1 {
+	if tag&7 != protobuf.Bytes || tag>>3 == 0 || tag>>3 > 1<<29-1 {
 		return 0, 0, 0, errProto
 	}
 	size, m, err := l.varint()

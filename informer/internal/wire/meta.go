@@ -1,5 +1,7 @@
 package wire
 
+import "vigil/internal/protobuf"
+
 // ReadMeta finds the metadata in an object's bytes. It fails with ErrMalformed.
 func ReadMeta(e Encoding, b []byte, m *Meta) error {
 	if e == JSON {
@@ -56,12 +58,12 @@ func metadata(e Encoding, b []byte, num int32, name string, found func(Span) boo
 	}
 	f := walk(b, Span{0, len(b)})
 	for f.next() {
-		if f.num != objectMetadata || f.typ != wireBytes {
+		if f.num != objectMetadata || f.typ != protobuf.Bytes {
 			continue
 		}
 		g := walk(b, f.span)
 		for g.next() {
-			if g.num == num && g.typ == wireBytes && !found(g.span) {
+			if g.num == num && g.typ == protobuf.Bytes && !found(g.span) {
 				return
 			}
 		}
@@ -95,9 +97,9 @@ func protoOwner(b []byte, s Span) (o Owner) {
 	f := walk(b, s)
 	for f.next() {
 		switch {
-		case f.num == ownerController && f.typ == wireVarint:
+		case f.num == ownerController && f.typ == protobuf.Varint:
 			o.Controller = f.val != 0
-		case f.typ != wireBytes:
+		case f.typ != protobuf.Bytes:
 		case f.num == ownerAPIVersion:
 			o.APIVersion = string(f.span.Of(b))
 		case f.num == ownerKind:
@@ -142,7 +144,7 @@ func Strings(message []byte, path []int32, yield func([]byte) bool) {
 func descend(b []byte, s Span, path []int32, yield func([]byte) bool) bool {
 	f := walk(b, s)
 	for f.next() {
-		if f.num != path[0] || f.typ != wireBytes {
+		if f.num != path[0] || f.typ != protobuf.Bytes {
 			continue
 		}
 		if len(path) == 1 {

@@ -2,16 +2,9 @@ package wire
 
 import (
 	"bytes"
-	"encoding/binary"
 	"fmt"
-)
 
-// Wire types of protobuf (https://protobuf.dev/programming-guides/encoding). Groups (3, 4) do not occur in Kubernetes.
-const (
-	wireVarint = 0
-	wireI64    = 1
-	wireBytes  = 2
-	wireI32    = 5
+	"vigil/internal/protobuf"
 )
 
 // Field numbers of k8s.io/apimachinery/pkg/apis/meta/v1/generated.proto and pkg/runtime/generated.proto.
@@ -64,7 +57,7 @@ type fields struct {
 	// Of the field found last.
 	num  int32
 	typ  uint8
-	span Span   // contents of a length-delimited field
+	span Span   // of the value; the contents of a length-delimited field
 	val  uint64 // of a varint
 }
 
@@ -75,36 +68,11 @@ func (f *fields) next() bool {
 	if f.pos >= f.end {
 		return false
 	}
-	tag, ok := f.varint()
-	if !ok || tag>>3 == 0 || tag>>3 > 1<<29-1 {
+	found, ok := protobuf.Next(f.b[:f.end], f.pos)
+	if !ok {
 		return f.fail()
 	}
-	f.num, f.typ = int32(tag>>3), uint8(tag&7)
-	switch f.typ {
-	case wireVarint:
-		if f.val, ok = f.varint(); !ok {
-			return f.fail()
-		}
-	case wireBytes:
-		n, ok := f.varint()
-		if !ok || n > uint64(f.end-f.pos) {
-			return f.fail()
-		}
-		f.span = Span{f.pos, f.pos + int(n)}
-		f.pos += int(n)
-	case wireI64:
-		if f.end-f.pos < 8 {
-			return f.fail()
-		}
-		f.pos += 8
-	case wireI32:
-		if f.end-f.pos < 4 {
-			return f.fail()
-		}
-		f.pos += 4
-	default:
-		return f.fail()
-	}
+	f.num, f.typ, f.val, f.span, f.pos = found.Num, found.Type, found.Value, Span{found.Start, found.End}, found.End
 	return true
 }
 
@@ -114,19 +82,6 @@ func (f *fields) failed() bool { return f.pos < 0 }
 func (f *fields) fail() bool {
 	f.pos, f.end = -1, -1
 	return false
-}
-
-func (f *fields) varint() (uint64, bool) {
-	if f.pos < f.end && f.b[f.pos] < 0x80 {
-		f.pos++
-		return uint64(f.b[f.pos-1]), true
-	}
-	v, n := binary.Uvarint(f.b[f.pos:f.end])
-	if n <= 0 {
-		return 0, false
-	}
-	f.pos += n
-	return v, true
 }
 
 // protoMeta reads the metadata of a kind's message. A second metadata field merges into the first, as a decoder does it.
@@ -139,12 +94,12 @@ func protoMeta(b []byte, m *Meta) error {
 			}
 			return nil
 		}
-		if f.num != objectMetadata || f.typ != wireBytes {
+		if f.num != objectMetadata || f.typ != protobuf.Bytes {
 			continue
 		}
 		g := walk(b, f.span)
 		for g.next() {
-			if g.typ != wireBytes {
+			if g.typ != protobuf.Bytes {
 				continue
 			}
 			switch g.num {
@@ -172,7 +127,7 @@ func protoMeta(b []byte, m *Meta) error {
 func mapEntry(b []byte, s Span) (key, value Span, ok bool) {
 	f := walk(b, s)
 	for f.next() {
-		if f.typ != wireBytes {
+		if f.typ != protobuf.Bytes {
 			continue
 		}
 		switch f.num {
@@ -207,7 +162,7 @@ func UnwrapTyped(b []byte) (TypeMeta, []byte, error) {
 	f := walk(b, ts)
 	for f.next() {
 		switch {
-		case f.typ != wireBytes:
+		case f.typ != protobuf.Bytes:
 		case f.num == typeMetaAPIVersion:
 			t.APIVersion = string(f.span.Of(b))
 		case f.num == typeMetaKind:
@@ -226,7 +181,7 @@ func unwrap(b []byte) (typeMeta Span, message []byte, err error) {
 	}
 	f := walk(b, Span{len(protoMagic), len(b)})
 	for f.next() {
-		if f.typ != wireBytes {
+		if f.typ != protobuf.Bytes {
 			continue
 		}
 		switch f.num {

@@ -5,6 +5,8 @@ import (
 	"encoding/binary"
 	"fmt"
 	"io"
+
+	"vigil/internal/protobuf"
 )
 
 // Type is the type of a watch event.
@@ -168,13 +170,13 @@ func protoEvent(frame []byte, ev *Event) error {
 	f := walk(frame, Span{0, len(frame)})
 	for f.next() {
 		switch {
-		case f.typ != wireBytes:
+		case f.typ != protobuf.Bytes:
 		case f.num == watchEventType:
 			ev.Type = parseType(f.span.Of(frame))
 		case f.num == watchEventObject:
 			g := walk(frame, f.span)
 			for g.next() {
-				if g.num == rawExtensionRaw && g.typ == wireBytes {
+				if g.num == rawExtensionRaw && g.typ == protobuf.Bytes {
 					ev.Object = g.span.Of(frame)
 				}
 			}

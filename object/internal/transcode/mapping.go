@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"slices"
 
-	"vigil/object/internal/wire"
+	"vigil/internal/protobuf"
 )
 
 // mapping writes the entries of a map field sorted by key; b begins at the first tag and ends with the last value. The
@@ -15,7 +15,7 @@ func (w *walker) mapping(dst []byte, f *field, b []byte, depth int) []byte {
 	var prev []byte
 	first := true
 	for i := 0; i < len(b); {
-		e, ok := wire.Next(b, i)
+		e, ok := protobuf.Next(b, i)
 		if !ok {
 			return nil
 		}
@@ -42,7 +42,7 @@ func (w *walker) mapping(dst []byte, f *field, b []byte, depth int) []byte {
 func (w *walker) sortedMapping(dst []byte, f *field, b []byte, depth int) []byte {
 	var entries []entry
 	for i := 0; i < len(b); {
-		e, ok := wire.Next(b, i)
+		e, ok := protobuf.Next(b, i)
 		if !ok {
 			return nil
 		}
@@ -84,13 +84,13 @@ type entry struct {
 func parseEntry(v *value, b []byte) (e entry, ok bool) {
 	seen := false
 	for i := 0; i < len(b); {
-		f, ok := wire.Next(b, i)
+		f, ok := protobuf.Next(b, i)
 		if !ok {
 			return e, false
 		}
 		switch {
 		case f.Num > 2:
-		case f.Num == 1 && f.Type == wire.Bytes:
+		case f.Num == 1 && f.Type == protobuf.Bytes:
 			e.key = b[f.Start:f.End]
 		case f.Num == 2 && f.Type == v.kind.wireType():
 			if seen && v.kind.isMessage() {

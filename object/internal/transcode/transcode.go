@@ -4,7 +4,7 @@ import (
 	"math"
 	"sync"
 
-	"vigil/object/internal/wire"
+	"vigil/internal/protobuf"
 )
 
 // Append appends the JSON members of the object whose message is msg to dst, which must end in the middle of an
@@ -75,16 +75,16 @@ func (w *walker) grow(n int) {
 func scan(p *Plan, b []byte, places []place) bool {
 	for i := 0; i < len(b); {
 		tag := i
-		var f wire.Field
-		// Most fields are short strings and messages with small numbers; everything else is left to wire.Next.
-		if i+1 < len(b) && b[i]&0x87 == wire.Bytes && b[i] >= 1<<3 && b[i+1] < 0x80 {
-			f = wire.Field{Num: int32(b[i] >> 3), Type: wire.Bytes, Start: i + 2, End: i + 2 + int(b[i+1])}
+		var f protobuf.Field
+		// Most fields are short strings and messages with small numbers; everything else is left to protobuf.Next.
+		if i+1 < len(b) && b[i]&0x87 == protobuf.Bytes && b[i] >= 1<<3 && b[i+1] < 0x80 {
+			f = protobuf.Field{Num: int32(b[i] >> 3), Type: protobuf.Bytes, Start: i + 2, End: i + 2 + int(b[i+1])}
 			if f.End > len(b) {
 				return false
 			}
 		} else {
 			var ok bool
-			if f, ok = wire.Next(b, i); !ok {
+			if f, ok = protobuf.Next(b, i); !ok {
 				return false
 			}
 		}
@@ -184,7 +184,7 @@ func appendName(dst []byte, f *field) []byte {
 func (w *walker) list(dst []byte, f *field, b []byte, depth int) []byte {
 	open := byte('[')
 	for i := 0; i < len(b); {
-		e, ok := wire.Next(b, i)
+		e, ok := protobuf.Next(b, i)
 		if !ok {
 			return nil
 		}

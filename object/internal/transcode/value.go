@@ -9,8 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"vigil/internal/protobuf"
 	"vigil/object/internal/jsonscan"
-	"vigil/object/internal/wire"
 )
 
 // value writes one value. b is its payload, nil when it does not occur; num is the number when it is a varint.
@@ -55,17 +55,17 @@ func (w *walker) value(dst []byte, v *value, b []byte, num uint64, depth int) []
 // numbers reads the varints 1 and 2 of a small message, and its string 3.
 func numbers(b []byte) (one, two uint64, three []byte, ok bool) {
 	for i := 0; i < len(b); {
-		f, ok := wire.Next(b, i)
+		f, ok := protobuf.Next(b, i)
 		if !ok {
 			return 0, 0, nil, false
 		}
 		switch {
 		case f.Num > 3:
-		case f.Num == 3 && f.Type == wire.Bytes:
+		case f.Num == 3 && f.Type == protobuf.Bytes:
 			three = b[f.Start:f.End]
-		case f.Num == 1 && f.Type == wire.Varint:
+		case f.Num == 1 && f.Type == protobuf.Varint:
 			one = f.Value
-		case f.Num == 2 && f.Type == wire.Varint:
+		case f.Num == 2 && f.Type == protobuf.Varint:
 			two = f.Value
 		default:
 			return 0, 0, nil, false
@@ -140,8 +140,8 @@ func onlyString(b []byte) (s []byte, ok bool) {
 	if len(b) == 0 {
 		return nil, true
 	}
-	f, ok := wire.Next(b, 0)
-	if !ok || f.Num != 1 || f.Type != wire.Bytes || f.End != len(b) {
+	f, ok := protobuf.Next(b, 0)
+	if !ok || f.Num != 1 || f.Type != protobuf.Bytes || f.End != len(b) {
 		return nil, false
 	}
 	return b[f.Start:f.End], true
@@ -229,8 +229,8 @@ func appendStringList(dst, b []byte) []byte {
 	}
 	open := byte('[')
 	for i := 0; i < len(b); {
-		f, ok := wire.Next(b, i)
-		if !ok || f.Num != 1 || f.Type != wire.Bytes {
+		f, ok := protobuf.Next(b, i)
+		if !ok || f.Num != 1 || f.Type != protobuf.Bytes {
 			return nil
 		}
 		dst = appendString(append(dst, open), b[f.Start:f.End])

@@ -1,10 +1,10 @@
-// Package wire reads and writes the protobuf wire format of https://protobuf.dev/programming-guides/encoding/ as far
+// Package protobuf reads and writes the protobuf wire format of https://protobuf.dev/programming-guides/encoding/ as far
 // as Kubernetes types use it: varints, fixed-size numbers and length-delimited values.
 //
 // It never panics and never reads outside the slice it is given. It is stricter than a decoder: groups, overlong
 // varints and field numbers beyond 2^29-1 are malformed here, and callers then ask the generated decoder, which knows
 // best.
-package wire
+package protobuf
 
 import "math/bits"
 
