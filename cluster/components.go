@@ -177,6 +177,9 @@ func RunScheduler(ctx context.Context, config ComponentConfig) error {
 // KubeletConfig says how a node is run.
 type KubeletConfig struct {
 	Kubeconfig            string       // --kubeconfig, with the node's own certificate
+	BootstrapKubeconfig   string       // --bootstrap-kubeconfig, with which a certificate is asked for when Kubeconfig is not there
+	CertDir               string       // --cert-dir, for certificates that were asked for; "": pki beside Kubeconfig
+	RotateCertificates    bool         // --rotate-certificates: ask for a new one in time, also without BootstrapKubeconfig
 	NodeName              string       // --hostname-override; "" is the host's name
 	PodCIDR               netip.Prefix // --pod-cidr; invalid: 10.244.0.0/24
 	Labels                map[string]string
@@ -196,6 +199,12 @@ func RunKubelet(ctx context.Context, config KubeletConfig) error {
 	}
 	if !config.PodCIDR.IsValid() {
 		config.PodCIDR = netip.MustParsePrefix("10.244.0.0/24")
+	}
+	if config.Logger == nil {
+		config.Logger = slog.New(slog.DiscardHandler)
+	}
+	if err := config.bootstrap(ctx); err != nil {
+		return quiet(err)
 	}
 	server, err := pki.ClientConfig(config.Kubeconfig, config.Logger)
 	if err != nil {
@@ -226,5 +235,11 @@ func RunKubelet(ctx context.Context, config KubeletConfig) error {
 	if err != nil {
 		return err
 	}
-	return quiet(k.Run(ctx))
+	if !config.RotateCertificates {
+		return quiet(k.Run(ctx))
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return quiet(k.Run(ctx)) })
+	group.Go(func() error { return config.rotate(ctx) })
+	return group.Wait()
 }

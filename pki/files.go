@@ -95,6 +95,9 @@ func parseKey(data []byte) (crypto.Signer, error) {
 	return nil, fmt.Errorf("keys of type %T cannot be used", key)
 }
 
+// WriteFile replaces name in one step, so that who reads it, also after a crash, finds the old or the new content.
+func WriteFile(name string, data []byte, mode fs.FileMode) error { return writeFile(name, data, mode) }
+
 // writeFile replaces name in one step, so that a crash leaves the old or the new content.
 func writeFile(name string, data []byte, mode fs.FileMode) error {
 	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {

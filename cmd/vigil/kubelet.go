@@ -40,6 +40,9 @@ func newKubelet() *cobra.Command {
 	}
 	flags := command.Flags()
 	flags.StringVar(&config.Kubeconfig, "kubeconfig", "", "API server and the node's client certificate")
+	flags.StringVar(&config.BootstrapKubeconfig, "bootstrap-kubeconfig", "", "with which a certificate is asked for when --kubeconfig is not there yet")
+	flags.StringVar(&config.CertDir, "cert-dir", "", "where certificates are kept that were asked for (default: pki beside --kubeconfig)")
+	flags.BoolVar(&config.RotateCertificates, "rotate-certificates", false, "ask for a new client certificate before the present one ends; always on with --bootstrap-kubeconfig")
 	flags.StringVar(&config.NodeName, "hostname-override", "", "name of the node (default: the host's name)")
 	flags.StringVar(&podCIDR, "pod-cidr", "", "network of the node's pods (default 10.244.0.0/24)")
 	flags.StringVar(&runtime, "runtime", cluster.RuntimeAuto, "container runtime: auto, simulated or containerd")

@@ -1,0 +1,38 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"vigil/cluster"
+)
+
+func newToken() *cobra.Command {
+	command := &cobra.Command{Use: "token", Short: "Make tokens by which nodes join a cluster"}
+	var dir, out string
+	var ttl time.Duration
+	create := &cobra.Command{
+		Use:   "create",
+		Short: "Make a bootstrap token and print it, or write a kubeconfig with it for `vigil kubelet --bootstrap-kubeconfig`",
+		Args:  cobra.NoArgs,
+		RunE: func(command *cobra.Command, _ []string) error {
+			token, kubeconfig, err := cluster.CreateToken(command.Context(), dir, ttl)
+			if err != nil {
+				return err
+			}
+			if out == "" {
+				fmt.Println(token)
+				return nil
+			}
+			return os.WriteFile(out, kubeconfig, 0o600)
+		},
+	}
+	create.Flags().StringVar(&dir, "data-dir", cluster.DefaultDataDir(), "data directory of the cluster")
+	create.Flags().DurationVar(&ttl, "ttl", 24*time.Hour, "how long the token is good; 0 is for ever")
+	create.Flags().StringVar(&out, "kubeconfig", "", "file to write a kubeconfig with the token to")
+	command.AddCommand(create)
+	return command
+}
