@@ -129,3 +129,6 @@ func seats(rt *route, info *request.Info, opts *request.ListOptions) uint64 {
 	}
 	return flowcontrol.ListSeats(n)
 }
+
+// Fairness returns what decides whose turn it is, nil when nothing does.
+func (s *Server) Fairness() *flowcontrol.Controller { return s.fairness }

@@ -41,10 +41,10 @@ func (i *info) GetExtra() map[string][]string { return i.Extra }
 // refused: too many others wait, or it has waited for too long. waiting is called with true and later with false if it waits.
 // The headers say by which rules it was decided, and to a refused client when to come back.
 func (c *Controller) Handle(ctx context.Context, r *Request, h http.Header, waiting func(bool), execute func()) (served bool) {
-	ctx, cancel := context.WithTimeout(ctx, c.config.QueueWait)
-	defer cancel()
+	wait := newWaitContext(ctx, r, c.config.QueueWait)
+	defer wait.stop()
 	digest := engine.RequestDigest{RequestInfo: &r.Info, User: (*info)(r.User)}
-	c.engine.Handle(ctx, digest,
+	c.engine.Handle(wait, digest,
 		func(fs *flowcontrolv1.FlowSchema, pl *flowcontrolv1.PriorityLevelConfiguration, _ string) {
 			r.schema, r.level = fs, pl
 		},
