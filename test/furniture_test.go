@@ -85,6 +85,10 @@ func TestFurniture(t *testing.T) {
 		return err
 	})
 
+	if _, row := columns(p.kubectl("get", "apiservices"), "v1.apps"); !strings.HasPrefix(row, "v1.apps Local True ") {
+		t.Errorf("the APIService of apps/v1: %q", row)
+	}
+
 	class, err := c.SchedulingV1().PriorityClasses().Get(ctx, "system-node-critical", metav1.GetOptions{})
 	if err != nil || class.Value != 2000001000 {
 		t.Errorf("%+v, %v", class, err)

@@ -5,6 +5,7 @@
 //	ServiceCIDR       kubernetes: the configured networks of cluster IPs
 //	ConfigMap         kube-system/extension-apiserver-authentication, by which servers behind this one trust it
 //	PriorityClasses   system-cluster-critical, system-node-critical
+//	APIServices       one for each group and version that is served here
 //	roles, bindings   those of package bootstrappolicy
 //
 // It writes through the server's own Writer as system:apiserver, so what it makes is defaulted, validated and watched like
@@ -94,6 +95,9 @@ func (b *Bootstrap) Ensure(ctx context.Context) error {
 	if err := b.ensureAuthentication(ctx); err != nil {
 		return err
 	}
+	if err := b.ensureAPIServices(ctx); err != nil {
+		return err
+	}
 	if err := b.ensureServiceCIDR(ctx); err != nil {
 		return err
 	}
@@ -144,6 +148,7 @@ var (
 	endpoints       = schema.GroupVersionResource{Version: "v1", Resource: "endpoints"}
 	endpointSlices  = schema.GroupVersionResource{Group: "discovery.k8s.io", Version: "v1", Resource: "endpointslices"}
 	serviceCIDRs    = schema.GroupVersionResource{Group: "networking.k8s.io", Version: "v1", Resource: "servicecidrs"}
+	apiServices     = schema.GroupVersionResource{Group: "apiregistration.k8s.io", Version: "v1", Resource: "apiservices"}
 	priorityClasses = schema.GroupVersionResource{Group: "scheduling.k8s.io", Version: "v1", Resource: "priorityclasses"}
 )
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/netip"
 	"slices"
+	"strings"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -72,6 +73,12 @@ func TestEnsure_Furniture(t *testing.T) {
 		for name, value := range map[string]int32{"system-node-critical": 2000001000, "system-cluster-critical": 2000000000} {
 			if class, err := c.SchedulingV1().PriorityClasses().Get(ctx, name, metav1.GetOptions{}); err != nil || class.Value != value {
 				t.Errorf("%s: %v, %v", name, class, err)
+			}
+		}
+		for _, name := range []string{"v1.", "v1.apps", "v2.autoscaling"} {
+			data, err := c.Discovery().RESTClient().Get().AbsPath("/apis/apiregistration.k8s.io/v1/apiservices/" + name).DoRaw(ctx)
+			if err != nil || !strings.Contains(string(data), `"reason":"Local"`) || !strings.Contains(string(data), `"kube-aggregator.kubernetes.io/automanaged":"onstart"`) {
+				t.Errorf("%s: %s, %v", name, data, err)
 			}
 		}
 		cidr, err := c.NetworkingV1().ServiceCIDRs().Get(ctx, "kubernetes", metav1.GetOptions{})
