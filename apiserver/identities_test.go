@@ -1,6 +1,8 @@
 package apiserver_test
 
 import (
+	"bufio"
+	"context"
 	"crypto/tls"
 	"fmt"
 	"net"
@@ -11,12 +13,13 @@ import (
 
 	"vigil/apiserver"
 	"vigil/apiserver/apiservertest"
+	"vigil/apiserver/authz"
 )
 
 // TestConnections_Identity: every open connection is visible with the identity it has, over both versions of HTTP.
 func TestConnections_Identity(t *testing.T) {
 	t.Parallel()
-	s, c, _ := start(t)
+	s, c, _ := start(t, func(c *apiserver.Config) { c.Authorizer = everybody{} })
 	for _, proto := range []string{"h2", "http/1.1"} {
 		for user, groups := range map[string][]string{
 			"alice":                            {"dev", "a-team"},
@@ -49,7 +52,15 @@ func TestConnections_Identity(t *testing.T) {
 	}
 }
 
-// connect sends a request over a connection of its own and returns that.
+// everybody may do anything.
+type everybody struct{}
+
+func (everybody) Authorize(context.Context, *authz.Attributes) (bool, string, error) {
+	return true, "", nil
+}
+
+// connect sends a request over a connection of its own and returns that. Over HTTP/1.1 it is a watch, for which the connection leaves
+// net/http.
 func connect(t *testing.T, s *apiservertest.Server, config *tls.Config, proto string) net.Conn {
 	t.Helper()
 	if proto == "h2" {
@@ -63,8 +74,11 @@ func connect(t *testing.T, s *apiservertest.Server, config *tls.Config, proto st
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { conn.Close() })
-	if _, err := fmt.Fprint(conn, "GET /version HTTP/1.1\r\nHost: x\r\n\r\n"); err != nil {
+	if _, err := fmt.Fprint(conn, "GET /api/v1/namespaces?watch=true HTTP/1.1\r\nHost: x\r\n\r\n"); err != nil {
 		t.Fatal(err)
+	}
+	if line, err := bufio.NewReader(conn).ReadString('\n'); err != nil || !strings.Contains(line, " 200 ") {
+		t.Fatalf("watch: %q, %v", line, err)
 	}
 	return conn
 }

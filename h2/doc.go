@@ -26,7 +26,7 @@
 //
 // # Goroutines
 //
-// One reads, for each connection: net/http's own, inside ServeConn. One runs for each handler until it returns. While the
+// One reads, for each connection: net/http's own, inside ServeConn; for a [Chunked] one of ours. One runs for each handler until it returns. While the
 // kernel's send buffer of a connection is full, one drains what is pending for it. One for each Server, while it has
 // connections, looks at them all every second: timeouts, keep-alive pings, idle connections. There are no others, and no
 // timers but the deadlines that handlers set.

@@ -136,7 +136,9 @@ func or[T comparable](v, otherwise T) T {
 }
 
 // Configure makes hs serve HTTP/2 with s: it sets TLSNextProto["h2"], offers "h2" to TLS clients, has TLS records written
-// full from the first, puts connections into the contexts of their requests (see DetachChunked), and passes on hs.Shutdown. hs's IdleTimeout, MaxHeaderBytes, Handler and ErrorLog count where s has none. hs should serve a listener made by NewListener. Call it before hs serves.
+// full from the first, puts connections into the contexts of their requests (see DetachChunked), and passes on hs.Shutdown.
+// hs's IdleTimeout, MaxHeaderBytes, Handler and ErrorLog count where s has none. hs should serve a listener made by
+// NewListener. Call it before hs serves, when its ConnContext and ConnState are set.
 func (s *Server) Configure(hs *http.Server) {
 	s.Handler = or(s.Handler, hs.Handler)
 	s.ErrorLog = or(s.ErrorLog, hs.ErrorLog)

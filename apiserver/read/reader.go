@@ -73,6 +73,6 @@ func New(c Config) *Reader {
 	return r
 }
 
-// Run drives the watches of HTTP/2 clients until ctx ends. Without it each of them has a goroutine of its own, like all others.
+// Run drives watches until ctx ends. Without it each of them has a goroutine of its own, like those over WebSockets and of tables.
 // When ctx ends no watches should be left: those that are, are cut off.
 func (r *Reader) Run(ctx context.Context) error { return r.delivery.run(ctx) }
