@@ -249,6 +249,12 @@ func (s *Server) Run(ctx context.Context) error {
 		}
 		return fmt.Errorf("api server: %w", err)
 	})
+	g.Go(func() error { // when nothing has to wait for it
+		if s.caches.WaitReady(cacheCtx) == nil {
+			s.writer.Warm()
+		}
+		return nil
+	})
 	g.Go(func() error { return s.reader.Run(cacheCtx) })
 	g.Go(func() error { return s.lists.Run(cacheCtx) })
 	if s.fairness != nil {

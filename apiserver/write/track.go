@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"unicode"
 	"unicode/utf8"
 
@@ -24,7 +23,7 @@ import (
 )
 
 // trackers are the field managers of all resources and subresources that updates go to. What they need of schemas is
-// made with the first write.
+// made by [Writer.Warm] or with the first write.
 type trackers map[trackerKey]*managed.Tracker
 
 type trackerKey struct {
@@ -42,8 +41,8 @@ var only = map[string][][]any{
 	},
 }
 
-func newTrackers(table *kinds.Table) trackers {
-	builtin := sync.OnceValue(func() managedfields.TypeConverter { return applyconfigurations.NewTypeConverter(scheme.Scheme) })
+// newTrackers makes them for the kinds of a table, with the schemas of the kinds that client-go has.
+func newTrackers(table *kinds.Table, builtin func() managedfields.TypeConverter) trackers {
 	out := trackers{}
 	for _, k := range table.All() {
 		if k.New == nil || k.Type == nil {
@@ -131,6 +130,11 @@ func typesOf(gvk schema.GroupVersionKind, empty func() runtime.Object, builtin f
 		}
 		return managedfields.NewDeducedTypeConverter()
 	}
+}
+
+// builtinTypes makes the schemas of all kinds that client-go has, which takes it some 60 ms.
+func builtinTypes() managedfields.TypeConverter {
+	return applyconfigurations.NewTypeConverter(scheme.Scheme)
 }
 
 // tracker is that of the request's resource or subresource.

@@ -2,10 +2,12 @@ package write
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/managedfields"
 
 	"vigil/apiserver/admission"
 	"vigil/apiserver/authn"
@@ -131,6 +133,7 @@ type Writer struct {
 
 	admission *admission.Chain
 	wrote     func(k *kinds.Kind, rev int64)
+	schemas   func() managedfields.TypeConverter // made by the first call
 	trackers  trackers
 	statusAt  map[*kinds.Kind]int32 // protobuf field numbers of status, 0 when there is none
 }
@@ -168,9 +171,13 @@ func New(c Config) *Writer {
 		}
 		w.statusAt[k] = statusField(k)
 	}
-	w.trackers = newTrackers(w.table)
+	w.schemas = sync.OnceValue(builtinTypes)
+	w.trackers = newTrackers(w.table, w.schemas)
 	return w
 }
+
+// Warm makes what the first write would have to wait for.
+func (w *Writer) Warm() { w.schemas() }
 
 // key is the place of an object in etcd.
 func (w *Writer) key(k *kinds.Kind, namespace, name string) string {
