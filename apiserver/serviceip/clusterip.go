@@ -55,7 +55,7 @@ func (t *transaction) takeFamilies(first int) error {
 			}
 			continue
 		}
-		ip, rev, err := t.a.ips.takeAny(t.ctx, r, t.svc)
+		ip, rev, err := t.a.takeAny(t.ctx, r, t.svc)
 		if err != nil {
 			return apierrors.NewInternalError(fmt.Errorf("failed to allocate a serviceIP: %w", err))
 		}
@@ -70,7 +70,14 @@ func (t *transaction) takeFamilies(first int) error {
 
 func (t *transaction) takeAsked(r *addressRange, text string) error {
 	ip, ok := parseAddr(text)
-	if !ok || !r.contains(ip) {
+	if ok {
+		in, err := t.a.rangeWith(t.ctx, ip)
+		if err != nil {
+			return err
+		}
+		ok = in != nil && in.family == r.family
+	}
+	if !ok {
 		return fmt.Errorf("the provided IP (%v) is not in the valid range. The range of valid IPs is %s", text, r.prefix)
 	}
 	rev, err := t.a.ips.take(t.ctx, ip, t.svc)

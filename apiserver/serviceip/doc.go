@@ -14,6 +14,9 @@
 // It promises that two services never get the same address or node port from it, however many servers allocate. It does
 // not promise that everything free can be had: leftovers come back after minutes.
 //
+// Addresses come from the configured ranges, and when those are full or a service asks for it, from the networks of ServiceCIDRs
+// that are ready (KEP-1880).
+//
 // The ranges are split: what the server chooses comes from the upper part as long as there is something, so that
 // users who choose for themselves from the lower part seldom collide (KEP-3070 for addresses, KEP-3668 for ports).
 package serviceip

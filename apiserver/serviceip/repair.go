@@ -95,7 +95,11 @@ func (a *Allocator) repairAddresses(ctx context.Context) error {
 // repairAddress looks after one address that services have: one, or several in case of a duplicate.
 func (a *Allocator) repairAddress(ctx context.Context, ip netip.Addr, stored *storedAddress, users []*corev1.Service) error {
 	family := familyOf(ip)
-	if r := a.rangeOf(family); r == nil || !r.contains(ip) {
+	in, err := a.rangeWith(ctx, ip)
+	if err != nil {
+		return err
+	}
+	if in == nil {
 		for _, svc := range users {
 			a.report(svc, "ClusterIPOutOfRange", fmt.Sprintf("Cluster IP [%v]: %s is not within any configured Service CIDR; please recreate service", family, ip))
 		}
