@@ -50,11 +50,7 @@ func (o objects) Find(ctx context.Context, resource schema.GroupResource, namesp
 	if k == nil {
 		return nil, apierrors.NewNotFound(resource, name)
 	}
-	key := o.s.prefix + k.Path + "/"
-	if k.Namespaced {
-		key += namespace + "/"
-	}
-	key += name
+	key := o.key(k, namespace, name)
 	v, found := o.s.cacheOf[k].Get(key)
 	if !found {
 		kv, err := o.s.store.Get(ctx, key)
@@ -73,4 +69,24 @@ func (o objects) Find(ctx context.Context, resource schema.GroupResource, namesp
 		return nil, err
 	}
 	return obj.(kinds.Object), nil
+}
+
+// Newest is the cached version itself.
+func (o objects) Newest(resource schema.GroupResource, namespace, name string) any {
+	k := o.s.config.Kinds.ByResource(resource.WithVersion(corev1.SchemeGroupVersion.Version))
+	if k == nil {
+		return nil
+	}
+	if v, found := o.s.cacheOf[k].Get(o.key(k, namespace, name)); found {
+		return v
+	}
+	return nil
+}
+
+// key is where an object is stored.
+func (o objects) key(k *kinds.Kind, namespace, name string) string {
+	if k.Namespaced {
+		return o.s.prefix + k.Path + "/" + namespace + "/" + name
+	}
+	return o.s.prefix + k.Path + "/" + name
 }

@@ -45,6 +45,8 @@ type Objects interface {
 	// Find returns an object of the core group. It looks behind its cache before it says that there is none, which is a
 	// NotFound Status.
 	Find(ctx context.Context, resource schema.GroupResource, namespace, name string) (kinds.Object, error)
+	// Newest identifies the version that Find would return now: equal values are the same version. Nil: that is not known.
+	Newest(resource schema.GroupResource, namespace, name string) any
 }
 
 // DefaultIssuer is the issuer when none is given: the name of the API server inside the cluster, as kubeadm sets it.

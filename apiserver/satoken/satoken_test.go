@@ -46,6 +46,10 @@ func (o objects) Find(_ context.Context, resource schema.GroupResource, namespac
 	return nil, apierrors.NewNotFound(resource, name)
 }
 
+func (o objects) Newest(resource schema.GroupResource, namespace, name string) any {
+	return o[resource.Resource+"/"+namespace+"/"+name]
+}
+
 // world is an issuer with a service account "bot" in namespace "ns", a pod of it on a node, and a secret.
 type world struct {
 	*Tokens
@@ -381,5 +385,62 @@ func TestDocuments(t *testing.T) {
 	plain := newWorld(t, func(c *Config) { c.Issuers = []string{"http://plain.example.com"} })
 	if code := get(plain, ConfigPath).Code; code != http.StatusNotFound {
 		t.Errorf("configuration of an issuer without TLS: %d", code)
+	}
+}
+
+// finding counts how often objects are looked at.
+type finding struct {
+	objects
+	found int
+}
+
+func (f *finding) Find(ctx context.Context, resource schema.GroupResource, namespace, name string) (kinds.Object, error) {
+	f.found++
+	return f.objects.Find(ctx, resource, namespace, name)
+}
+
+// A token that was good is checked by what may have changed only, and notices when that has.
+func TestVerifier_Again(t *testing.T) {
+	var f *finding
+	w := newWorld(t, func(c *Config) {
+		f = &finding{objects: c.Objects.(objects)}
+		c.Objects = f
+	})
+	token := w.token(authenticationv1.TokenRequestSpec{BoundObjectRef: boundTo("Pod", "web")})
+	check := func() error {
+		_, _, err := w.Verifier.AuthenticateToken(t.Context(), token, nil)
+		return err
+	}
+	if err := check(); err != nil {
+		t.Fatal(err)
+	}
+	before := f.found
+	for range 10 {
+		if err := check(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if f.found != before {
+		t.Errorf("objects that are the same were looked at %d times", f.found-before)
+	}
+	if n := testing.AllocsPerRun(100, func() { _ = check() }); n > 2 {
+		t.Errorf("%v allocations for a token that is known", n)
+	}
+	pod := w.objects["pods/ns/web"].(*corev1.Pod).DeepCopy()
+	pod.UID = "new"
+	w.objects["pods/ns/web"] = pod
+	if err := check(); text(err) != "pod UID (new) does not match service account pod ref claim (web-uid)" {
+		t.Errorf("the pod was replaced: %v", err)
+	}
+	delete(w.objects, "pods/ns/web")
+	if err := check(); text(err) != "service account token has been invalidated" {
+		t.Errorf("the pod is gone: %v", err)
+	}
+	if _, _, err := w.Verifier.AuthenticateToken(t.Context(), token, []string{"vault"}); err == nil {
+		t.Error("a known token is good for others")
+	}
+	w.now = w.now.Add(2 * time.Hour)
+	if err := check(); text(err) != "service account token has expired" {
+		t.Errorf("the time is up: %v", err)
 	}
 }

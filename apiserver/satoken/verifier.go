@@ -2,6 +2,7 @@ package satoken
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
@@ -23,6 +24,7 @@ type Verifier struct {
 	keys      []publicKey
 	objects   Objects
 	now       func() time.Time
+	known     memory
 }
 
 func newVerifier(c *Config, keys []publicKey) *Verifier {
@@ -41,27 +43,19 @@ var errInvalidated = errors.New("service account token has been invalidated")
 // AuthenticateToken says whose a token is and for which of the audiences asked for (nil: this server's) it is good. It
 // fails with authn.ErrUnknownToken when the token is none of this issuer's.
 func (v *Verifier) AuthenticateToken(ctx context.Context, token string, audiences []string) (*authn.User, []string, error) {
-	if !v.mine(token) {
-		return nil, nil, authn.ErrUnknownToken
-	}
-	parsed, err := jwt.ParseSigned(token, algorithms)
-	if err != nil {
-		return nil, nil, authn.ErrUnknownToken
-	}
-	var public jwt.Claims
-	var private struct {
-		Kubernetes kubernetesClaims `json:"kubernetes.io,omitempty"`
-	}
-	if err := v.checkSignature(parsed, &public, &private); err != nil {
-		return nil, nil, err
-	}
-	if !slices.Contains(v.issuers, public.Issuer) {
-		return nil, nil, fmt.Errorf("token issuer %q is invalid", public.Issuer)
+	key := sha256.Sum256([]byte(token))
+	known := v.known.get(key)
+	if known == nil {
+		var err error
+		if known, err = v.verify(token); err != nil {
+			return nil, nil, err
+		}
+		v.known.put(key, known)
 	}
 	if audiences == nil {
 		audiences = v.audiences
 	}
-	has := []string(public.Audience)
+	has := []string(known.public.Audience)
 	if len(has) == 0 {
 		has = v.audiences // tokens from before there were audiences
 	}
@@ -74,11 +68,34 @@ func (v *Verifier) AuthenticateToken(ctx context.Context, token string, audience
 	if len(good) == 0 {
 		return nil, nil, fmt.Errorf("token audiences %q is invalid for the target audiences %q", has, audiences)
 	}
-	user, err := v.validate(ctx, &public, &private.Kubernetes)
-	if err != nil {
+	if err := v.validate(ctx, known); err != nil {
 		return nil, nil, err
 	}
-	return user, good, nil
+	return known.user, good, nil
+}
+
+// verify checks what stays as it is: that a token is one of this issuer's and signed by it.
+func (v *Verifier) verify(token string) (*verified, error) {
+	if !v.mine(token) {
+		return nil, authn.ErrUnknownToken
+	}
+	parsed, err := jwt.ParseSigned(token, algorithms)
+	if err != nil {
+		return nil, authn.ErrUnknownToken
+	}
+	known := new(verified)
+	var private struct {
+		Kubernetes kubernetesClaims `json:"kubernetes.io,omitempty"`
+	}
+	if err := v.checkSignature(parsed, &known.public, &private); err != nil {
+		return nil, err
+	}
+	if !slices.Contains(v.issuers, known.public.Issuer) {
+		return nil, fmt.Errorf("token issuer %q is invalid", known.public.Issuer)
+	}
+	known.claims = private.Kubernetes
+	known.user = user(&known.public, &known.claims)
+	return known, nil
 }
 
 // mine says whether an unchecked token claims to come from one of the issuers.
@@ -124,63 +141,72 @@ func (v *Verifier) checkSignature(token *jwt.JSONWebToken, claims ...any) error 
 }
 
 // validate checks times and the objects that a token is bound to.
-func (v *Verifier) validate(ctx context.Context, public *jwt.Claims, claims *kubernetesClaims) (*authn.User, error) {
+func (v *Verifier) validate(ctx context.Context, known *verified) error {
 	now := v.now()
-	switch err := public.Validate(jwt.Expected{Time: now}); {
+	switch err := known.public.Validate(jwt.Expected{Time: now}); {
 	case errors.Is(err, jwt.ErrExpired):
-		return nil, errors.New("service account token has expired")
+		return errors.New("service account token has expired")
 	case errors.Is(err, jwt.ErrNotValidYet):
-		return nil, errors.New("service account token is not valid yet")
+		return errors.New("service account token is not valid yet")
 	case errors.Is(err, jwt.ErrIssuedInTheFuture):
-		return nil, errors.New("service account token is issued in the future")
+		return errors.New("service account token is issued in the future")
 	case err != nil:
-		return nil, fmt.Errorf("service account token claims could not be validated: %w", err)
+		return fmt.Errorf("service account token claims could not be validated: %w", err)
 	}
-	account := claims.ServiceAccount
-	if err := v.alive(ctx, serviceAccounts, claims.Namespace, account, "service account UID (%s) does not match claim (%s)"); err != nil {
-		if errors.Is(err, errInvalidated) {
-			err = fmt.Errorf("service account %s/%s has been deleted", claims.Namespace, account.Name)
-		}
-		return nil, err
-	}
-	bound := []struct {
+	claims := &known.claims
+	account := &claims.ServiceAccount
+	bound := [len(known.seen)]struct {
 		resource  schema.GroupResource
 		namespace string
 		ref       *ref
 		mismatch  string
 	}{
+		{serviceAccounts, claims.Namespace, account, "service account UID (%s) does not match claim (%s)"},
 		{secrets, claims.Namespace, claims.Secret, "secret UID (%s) does not match service account secret ref claim (%s)"},
 		{pods, claims.Namespace, claims.Pod, "pod UID (%s) does not match service account pod ref claim (%s)"},
 		{nodes, "", claims.Node, "node UID (%s) does not match service account node ref claim (%s)"},
 	}
-	for _, b := range bound {
+	for i := range bound {
+		b := &bound[i]
 		// The node of a pod's token is only told, not what the token is bound to.
 		if b.ref == nil || b.resource == nodes && claims.Pod != nil {
 			continue
 		}
-		if err := v.alive(ctx, b.resource, b.namespace, *b.ref, b.mismatch); err != nil {
-			if isMissing(err) {
-				err = errInvalidated
-			}
-			return nil, err
+		newest := v.objects.Newest(b.resource, b.namespace, b.ref.Name)
+		if seen, ok := known.seen[i].Load().(version); ok && newest != nil && seen.is == newest {
+			continue
+		}
+		stays, err := v.alive(ctx, b.resource, b.namespace, *b.ref, b.mismatch)
+		switch {
+		case err == nil && stays && newest != nil:
+			known.seen[i].Store(version{newest})
+		case err == nil:
+		case b.ref == account && errors.Is(err, errInvalidated):
+			return fmt.Errorf("service account %s/%s has been deleted", claims.Namespace, account.Name)
+		case b.ref != account && isMissing(err):
+			return errInvalidated
+		default:
+			return err
 		}
 	}
-	return user(public, claims), nil
+	return nil
 }
 
-// alive says whether an object is still there, is the same, and was not deleted longer ago than clocks may differ.
-func (v *Verifier) alive(ctx context.Context, resource schema.GroupResource, namespace string, want ref, mismatch string) error {
+// alive says whether an object is still there, is the same, and was not deleted longer ago than clocks may differ. stays says that
+// this version of it will never be anything else; one that is being deleted will.
+func (v *Verifier) alive(ctx context.Context, resource schema.GroupResource, namespace string, want ref, mismatch string) (stays bool, err error) {
 	obj, err := v.objects.Find(ctx, resource, namespace, want.Name)
 	if err != nil {
-		return &missingError{err}
+		return false, &missingError{err}
 	}
 	if string(obj.GetUID()) != want.UID {
-		return fmt.Errorf(mismatch, obj.GetUID(), want.UID)
+		return false, fmt.Errorf(mismatch, obj.GetUID(), want.UID)
 	}
-	if deleted := obj.GetDeletionTimestamp(); deleted != nil && deleted.Time.Before(v.now().Add(-jwt.DefaultLeeway)) {
-		return errInvalidated
+	deleted := obj.GetDeletionTimestamp()
+	if deleted != nil && deleted.Time.Before(v.now().Add(-jwt.DefaultLeeway)) {
+		return false, errInvalidated
 	}
-	return nil
+	return deleted == nil, nil
 }
 
 // missingError says that an object was not found, or could not be looked for.
