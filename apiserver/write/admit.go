@@ -54,6 +54,9 @@ func (a *admitted) validate(ctx context.Context, o *op) error {
 	if a.steps == nil {
 		return nil
 	}
+	if obj, ok := a.attr.Object.(kinds.Object); ok && a.attr.Name == "" {
+		a.attr.Name = obj.GetName() // which has been generated since
+	}
 	if err := a.steps.Validate(ctx, a.attr); err != nil {
 		a.attr.End(false)
 		return toStatus(err, o.gr(), a.attr.Name, o.verb)
