@@ -1,4 +1,4 @@
 // Package admissionregistration has the rows of group admissionregistration.k8s.io: who is asked before something is
-// written, webhooks and policies in CEL. CEL expressions are parsed here; that their types fit is found out where they are
-// compiled for use.
+// written, webhooks and policies in CEL. Expressions are compiled by upstream's library, with the names and types that they will
+// have when they are evaluated; objects are of unknown types there.
 package admissionregistration

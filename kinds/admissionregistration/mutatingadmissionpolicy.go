@@ -7,6 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	plugincel "k8s.io/apiserver/pkg/admission/plugin/cel"
 
 	"vigil/kinds"
 	"vigil/kinds/column"
@@ -55,7 +56,16 @@ func MutatingAdmissionPolicy() *kinds.Kind {
 }
 
 func commonOfMutating(spec *admissionregistrationv1.MutatingAdmissionPolicySpec) *policy {
-	return &policy{spec.ParamKind, spec.MatchConstraints, spec.FailurePolicy, spec.MatchConditions, spec.Variables}
+	p := &policy{spec.ParamKind, spec.MatchConstraints, spec.FailurePolicy, spec.MatchConditions, spec.Variables, nil}
+	for _, m := range spec.Mutations {
+		if m.JSONPatch != nil {
+			p.expressions = append(p.expressions, m.JSONPatch.Expression)
+		}
+		if m.ApplyConfiguration != nil {
+			p.expressions = append(p.expressions, m.ApplyConfiguration.Expression)
+		}
+	}
+	return p
 }
 
 func validateMutatingPolicy(spec, old *admissionregistrationv1.MutatingAdmissionPolicySpec) field.ErrorList {
@@ -64,12 +74,18 @@ func validateMutatingPolicy(spec, old *admissionregistrationv1.MutatingAdmission
 	if old != nil {
 		before = commonOfMutating(old)
 	}
-	errs := commonOfMutating(spec).validate(before, path)
+	common := commonOfMutating(spec)
+	c, err := common.compiler(before)
+	if err != nil {
+		return field.ErrorList{field.InternalError(path, err)}
+	}
+	errs := common.validate(before, c, path)
+	c = c.with(func(names *plugincel.OptionalVariableDeclarations) { names.HasPatchTypes = true })
 	if len(spec.Mutations) == 0 {
 		errs = append(errs, field.Required(path.Child("mutations"), "mutations must contain at least one item"))
 	}
 	for i := range spec.Mutations {
-		errs = append(errs, validateMutation(&spec.Mutations[i], path.Child("mutations").Index(i))...)
+		errs = append(errs, validateMutation(&spec.Mutations[i], c, path.Child("mutations").Index(i))...)
 	}
 	if spec.ReinvocationPolicy == "" {
 		return append(errs, field.Required(path.Child("reinvocationPolicy"), ""))
@@ -78,7 +94,7 @@ func validateMutatingPolicy(spec, old *admissionregistrationv1.MutatingAdmission
 		admissionregistrationv1.IfNeededReinvocationPolicy, admissionregistrationv1.NeverReinvocationPolicy)...)
 }
 
-func validateMutation(m *admissionregistrationv1.Mutation, path *field.Path) field.ErrorList {
+func validateMutation(m *admissionregistrationv1.Mutation, c *compiler, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	jsonPatch, apply := path.Child("jsonPatch"), path.Child("applyConfiguration")
 	switch m.PatchType {
@@ -88,7 +104,7 @@ func validateMutation(m *admissionregistrationv1.Mutation, path *field.Path) fie
 		if m.JSONPatch == nil {
 			errs = append(errs, field.Required(jsonPatch, "must be specified when patchType is JSONPatch"))
 		} else {
-			errs = append(errs, requireExpression(m.JSONPatch.Expression, jsonPatch.Child("expression"), "expression is not specified")...)
+			errs = append(errs, c.require(m.JSONPatch.Expression, jsonPatches, jsonPatch.Child("expression"), "expression is not specified")...)
 		}
 		if m.ApplyConfiguration != nil {
 			errs = append(errs, field.Invalid(apply, "{applyConfiguration}", "must not be specified when patchType is JSONPatch"))
@@ -97,7 +113,7 @@ func validateMutation(m *admissionregistrationv1.Mutation, path *field.Path) fie
 		if m.ApplyConfiguration == nil {
 			errs = append(errs, field.Required(apply, "must be specified when patchType is ApplyConfiguration"))
 		} else {
-			errs = append(errs, requireExpression(m.ApplyConfiguration.Expression, apply.Child("expression"), "expression is not specified")...)
+			errs = append(errs, c.require(m.ApplyConfiguration.Expression, configuration, apply.Child("expression"), "expression is not specified")...)
 		}
 		if m.JSONPatch != nil {
 			errs = append(errs, field.Invalid(jsonPatch, "{jsonPatch}", "must not be specified when patchType is ApplyConfiguration"))

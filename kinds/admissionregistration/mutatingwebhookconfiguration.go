@@ -35,7 +35,10 @@ func MutatingWebhookConfiguration() *kinds.Kind {
 			}
 		},
 		HasGeneration: true,
-		Validate:      func(obj kinds.Object) field.ErrorList { return validateHooks(mutatingHooks(obj), lenience{}) },
+		Validate: func(obj kinds.Object) field.ErrorList {
+			hooks := mutatingHooks(obj)
+			return validateHooks(hooks, lenienceFor(hooks, nil))
+		},
 		ValidateUpdate: func(obj, old kinds.Object) field.ErrorList {
 			hooks := mutatingHooks(obj)
 			return validateHooks(hooks, lenienceFor(hooks, mutatingHooks(old)))

@@ -9,8 +9,10 @@ import (
 	"k8s.io/apimachinery/pkg/api/validate/content"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	plugincel "k8s.io/apiserver/pkg/admission/plugin/cel"
 
 	"vigil/kinds/column"
 	"vigil/kinds/validate"
@@ -23,6 +25,29 @@ type policy struct {
 	failurePolicy    *admissionregistrationv1.FailurePolicyType
 	matchConditions  []admissionregistrationv1.MatchCondition
 	variables        []admissionregistrationv1.Variable
+	expressions      []string // of everything else
+}
+
+// compiler returns what checks the policy's expressions; those of old, which may be nil, were good when they came.
+func (p *policy) compiler(old *policy) (*compiler, error) {
+	c := &compiler{Compiler: plain(), names: plugincel.OptionalVariableDeclarations{HasParams: p.paramKind != nil, HasAuthorizer: true}, stored: sets.New[string]()}
+	if len(p.variables) > 0 {
+		composing, err := plugincel.NewCompositedCompiler(environments())
+		if err != nil {
+			return nil, fmt.Errorf("make compiler of expressions: %w", err)
+		}
+		c.Compiler = composing
+	}
+	if old != nil {
+		c.stored.Insert(old.expressions...)
+		for _, m := range old.matchConditions {
+			c.stored.Insert(m.Expression)
+		}
+		for _, v := range old.variables {
+			c.stored.Insert(v.Expression)
+		}
+	}
+	return c, nil
 }
 
 func defaultFailurePolicy(p **admissionregistrationv1.FailurePolicyType) {
@@ -53,7 +78,7 @@ func defaultMatchResources(m *admissionregistrationv1.MatchResources) {
 }
 
 // validate checks the common part. Match conditions that are the same in old, which may be nil, were good when they came.
-func (p *policy) validate(old *policy, path *field.Path) field.ErrorList {
+func (p *policy) validate(old *policy, c *compiler, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	if p.failurePolicy == nil {
 		errs = append(errs, field.Required(path.Child("failurePolicy"), ""))
@@ -73,15 +98,16 @@ func (p *policy) validate(old *policy, path *field.Path) field.ErrorList {
 	}
 	same := old != nil && equality.Semantic.DeepEqual(p.paramKind, old.paramKind) && equality.Semantic.DeepEqual(p.matchConditions, old.matchConditions)
 	if !same {
-		errs = append(errs, validateMatchConditions(p.matchConditions, path.Child("matchConditions"))...)
+		conditions := &compiler{Compiler: plain(), names: c.names, stored: c.stored}
+		errs = append(errs, validateMatchConditions(p.matchConditions, conditions, path.Child("matchConditions"))...)
 	}
 	for i, v := range p.variables {
-		errs = append(errs, validateVariable(&v, path.Child("variables").Index(i))...)
+		errs = append(errs, validateVariable(&v, c, path.Child("variables").Index(i))...)
 	}
 	return errs
 }
 
-func validateVariable(v *admissionregistrationv1.Variable, path *field.Path) field.ErrorList {
+func validateVariable(v *admissionregistrationv1.Variable, c *compiler, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	switch {
 	case strings.TrimSpace(v.Name) == "":
@@ -89,7 +115,7 @@ func validateVariable(v *admissionregistrationv1.Variable, path *field.Path) fie
 	case !isIdentifier(v.Name):
 		errs = append(errs, field.Invalid(path.Child("name"), v.Name, "name is not a valid CEL identifier"))
 	}
-	return append(errs, requireExpression(v.Expression, path.Child("expression"), "expression is not specified")...)
+	return append(errs, c.variable(v.Name, v.Expression, path.Child("expression"))...)
 }
 
 func validateParamKind(k *admissionregistrationv1.ParamKind, path *field.Path) field.ErrorList {

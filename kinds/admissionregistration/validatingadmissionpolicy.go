@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	plugincel "k8s.io/apiserver/pkg/admission/plugin/cel"
 	"k8s.io/client-go/util/jsonpath"
 
 	"vigil/kinds"
@@ -78,7 +79,14 @@ func ValidatingAdmissionPolicy() *kinds.Kind {
 }
 
 func commonOfValidating(spec *admissionregistrationv1.ValidatingAdmissionPolicySpec) *policy {
-	return &policy{spec.ParamKind, spec.MatchConstraints, spec.FailurePolicy, spec.MatchConditions, spec.Variables}
+	p := &policy{spec.ParamKind, spec.MatchConstraints, spec.FailurePolicy, spec.MatchConditions, spec.Variables, nil}
+	for _, v := range spec.Validations {
+		p.expressions = append(p.expressions, v.Expression, v.MessageExpression)
+	}
+	for _, a := range spec.AuditAnnotations {
+		p.expressions = append(p.expressions, strings.TrimSpace(a.ValueExpression))
+	}
+	return p
 }
 
 func validateValidatingPolicy(p, old *admissionregistrationv1.ValidatingAdmissionPolicy) field.ErrorList {
@@ -87,24 +95,30 @@ func validateValidatingPolicy(p, old *admissionregistrationv1.ValidatingAdmissio
 	if old != nil {
 		before = commonOfValidating(&old.Spec)
 	}
-	errs := commonOfValidating(spec).validate(before, path)
+	common := commonOfValidating(spec)
+	c, err := common.compiler(before)
+	if err != nil {
+		return field.ErrorList{field.InternalError(path, err)}
+	}
+	errs := common.validate(before, c, path)
 	if len(spec.Validations) == 0 && len(spec.AuditAnnotations) == 0 {
 		const detail = "validations or auditAnnotations must contain at least one item"
 		return append(errs, field.Required(path.Child("validations"), detail), field.Required(path.Child("auditAnnotations"), detail))
 	}
 	for i := range spec.Validations {
-		errs = append(errs, validateValidation(&spec.Validations[i], path.Child("validations").Index(i))...)
+		errs = append(errs, validateValidation(&spec.Validations[i], c, path.Child("validations").Index(i))...)
 	}
-	return append(errs, validateAuditAnnotations(p.Name, spec.AuditAnnotations, path.Child("auditAnnotations"))...)
+	return append(errs, validateAuditAnnotations(p.Name, spec.AuditAnnotations, c, path.Child("auditAnnotations"))...)
 }
 
-func validateValidation(v *admissionregistrationv1.Validation, path *field.Path) field.ErrorList {
-	errs := requireExpression(v.Expression, path.Child("expression"), "expression is not specified")
+func validateValidation(v *admissionregistrationv1.Validation, c *compiler, path *field.Path) field.ErrorList {
+	errs := c.require(v.Expression, condition, path.Child("expression"), "expression is not specified")
 	if v.MessageExpression != "" {
+		messages := c.with(func(names *plugincel.OptionalVariableDeclarations) { names.HasAuthorizer = false })
 		if strings.TrimSpace(v.MessageExpression) == "" {
 			errs = append(errs, field.Invalid(path.Child("messageExpression"), v.MessageExpression, "must be non-empty if specified"))
 		} else {
-			errs = append(errs, validateExpression(v.MessageExpression, path.Child("messageExpression"))...)
+			errs = append(errs, messages.check(v.MessageExpression, text, path.Child("messageExpression"))...)
 		}
 	}
 	message := strings.TrimSpace(v.Message)
@@ -127,7 +141,7 @@ const (
 	maxAuditExpression = 5 * 1024
 )
 
-func validateAuditAnnotations(policyName string, annotations []admissionregistrationv1.AuditAnnotation, path *field.Path) field.ErrorList {
+func validateAuditAnnotations(policyName string, annotations []admissionregistrationv1.AuditAnnotation, c *compiler, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	if len(annotations) > maxAuditAnnotations {
 		errs = append(errs, field.Invalid(path, annotations, fmt.Sprintf("must not have more than %d auditAnnotations", maxAuditAnnotations)))
@@ -144,7 +158,7 @@ func validateAuditAnnotations(policyName string, annotations []admissionregistra
 		if len(expression) > maxAuditExpression {
 			errs = append(errs, field.Required(path.Child("valueExpression"), fmt.Sprintf("must not exceed %d bytes in length", maxAuditExpression)))
 		} else {
-			errs = append(errs, requireExpression(expression, path.Child("valueExpression"), "valueExpression is not specified")...)
+			errs = append(errs, c.require(expression, optionalText, path.Child("valueExpression"), "valueExpression is not specified")...)
 		}
 		if keys.Has(a.Key) {
 			errs = append(errs, field.Duplicate(path.Child("key"), a.Key))

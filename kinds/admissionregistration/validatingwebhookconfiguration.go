@@ -35,7 +35,10 @@ func ValidatingWebhookConfiguration() *kinds.Kind {
 			}
 		},
 		HasGeneration: true,
-		Validate:      func(obj kinds.Object) field.ErrorList { return validateHooks(validatingHooks(obj), lenience{}) },
+		Validate: func(obj kinds.Object) field.ErrorList {
+			hooks := validatingHooks(obj)
+			return validateHooks(hooks, lenienceFor(hooks, nil))
+		},
 		ValidateUpdate: func(obj, old kinds.Object) field.ErrorList {
 			hooks := validatingHooks(obj)
 			return validateHooks(hooks, lenienceFor(hooks, validatingHooks(old)))

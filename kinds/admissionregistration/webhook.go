@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	plugincel "k8s.io/apiserver/pkg/admission/plugin/cel"
 
 	"vigil/kinds/validate"
 )
@@ -61,6 +62,7 @@ func (h *hook) setDefaults() {
 type lenience struct {
 	sideEffects, reviewVersions, repeatedNames, selectors bool
 	matchConditions                                       bool // nothing about them has changed
+	compiler                                              *compiler
 }
 
 var (
@@ -69,9 +71,11 @@ var (
 	reviewVersions = []string{"v1", "v1beta1"}
 )
 
-// lenienceFor finds out what the stored hooks break.
+// lenienceFor finds out what the stored hooks, none of a new object, break.
 func lenienceFor(hooks, old []hook) lenience {
-	var l lenience
+	l := lenience{compiler: &compiler{
+		Compiler: plain(), names: plugincel.OptionalVariableDeclarations{HasAuthorizer: true}, stored: sets.New[string](),
+	}}
 	names := sets.New[string]()
 	for _, h := range old {
 		if h.sideEffects == nil || !slices.Contains(noSideEffects, string(*h.sideEffects)) {
@@ -84,6 +88,9 @@ func lenienceFor(hooks, old []hook) lenience {
 			l.repeatedNames = true
 		}
 		names.Insert(*h.name)
+		for _, c := range h.matchConditions {
+			l.compiler.stored.Insert(c.Expression)
+		}
 		for _, selector := range []*metav1.LabelSelector{*h.namespaceSelector, *h.objectSelector} {
 			if selector != nil && len(metavalidation.ValidateLabelSelector(selector, metavalidation.LabelSelectorValidationOptions{}, nil)) > 0 {
 				l.selectors = true
@@ -139,7 +146,7 @@ func (h *hook) validate(l lenience, path *field.Path) field.ErrorList {
 	}
 	errs = append(errs, validateClient(h.client, path.Child("clientConfig"))...)
 	if !l.matchConditions {
-		errs = append(errs, validateMatchConditions(h.matchConditions, path.Child("matchConditions"))...)
+		errs = append(errs, validateMatchConditions(h.matchConditions, l.compiler, path.Child("matchConditions"))...)
 	}
 	return append(errs, validateReviewVersions(h.reviewVersions, l, path.Child("admissionReviewVersions"))...)
 }
@@ -194,7 +201,7 @@ func validateClient(c *admissionregistrationv1.WebhookClientConfig, path *field.
 
 const maxMatchConditions = 64
 
-func validateMatchConditions(conditions []admissionregistrationv1.MatchCondition, path *field.Path) field.ErrorList {
+func validateMatchConditions(conditions []admissionregistrationv1.MatchCondition, compiler *compiler, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	if len(conditions) > maxMatchConditions {
 		errs = append(errs, field.TooMany(path, len(conditions), maxMatchConditions))
@@ -202,7 +209,7 @@ func validateMatchConditions(conditions []admissionregistrationv1.MatchCondition
 	names := sets.New[string]()
 	for i, c := range conditions {
 		path := path.Index(i)
-		errs = append(errs, requireExpression(strings.TrimSpace(c.Expression), path.Child("expression"), "")...)
+		errs = append(errs, compiler.require(strings.TrimSpace(c.Expression), condition, path.Child("expression"), "")...)
 		if c.Name == "" {
 			errs = append(errs, field.Required(path.Child("name"), ""))
 			continue
