@@ -32,6 +32,7 @@ import (
 	"vigil/controllers/replicaset"
 	"vigil/controllers/resourcequota"
 	"vigil/controllers/serviceaccount"
+	"vigil/controllers/servicecidr"
 	"vigil/informer"
 	"vigil/informer/work"
 	"vigil/pki"
@@ -117,6 +118,9 @@ func New(config Config) (*Controllers, error) {
 	add("resource quota", resourcequota.New(resourcequota.Config{
 		Client: clients.as("resourcequota-controller"), Metadata: clients.metadataAs("resourcequota-controller"), Discovery: clients.own.Discovery(),
 		Informers: config.Informers, Logger: logger("resourcequota"), Metrics: metrics,
+	}).Run)
+	add("service CIDR", servicecidr.New(servicecidr.Config{
+		Client: clients.as("service-cidrs-controller"), Informers: config.Informers, Logger: logger("servicecidr"), Metrics: metrics,
 	}).Run)
 	requests := certificates.Config{
 		Client: clients.as("certificate-controller"), Informers: config.Informers, Logger: logger("certificates"), Metrics: metrics,
