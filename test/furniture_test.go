@@ -212,3 +212,20 @@ func checkServices(t *testing.T, p *process, told map[string]*corev1.Service, un
 		break
 	}
 }
+
+// A cluster gets more addresses for its services, and gives a network up when nothing needs it any more.
+func TestServiceCIDR(t *testing.T) {
+	p := startCluster(t, "--nodes", "0")
+	p.kubectlIn("apiVersion: networking.k8s.io/v1\nkind: ServiceCIDR\nmetadata: {name: more}\nspec: {cidrs: [172.20.0.0/24]}\n", "create", "-f", "-")
+	p.kubectl("wait", "servicecidr/more", "--for=condition=Ready", "--timeout=30s")
+	p.kubectl("create", "service", "clusterip", "s", "--tcp=80", "--clusterip=172.20.0.9")
+	if got := p.kubectl("get", "ipaddress", "172.20.0.9", "-o", "jsonpath={.spec.parentRef.name}"); got != "s" {
+		t.Errorf("the address belongs to %q", got)
+	}
+	mustContain(t, p.kubectlFails("", "create", "service", "clusterip", "x", "--tcp=80", "--clusterip=172.21.0.9"), "spec.clusterIPs: Invalid value", "not in the valid range")
+	p.kubectl("delete", "servicecidr", "more", "--wait=false")
+	p.kubectl("wait", "servicecidr/more", "--for=condition=Ready=false", "--timeout=30s")
+	mustContain(t, p.kubectl("describe", "servicecidr", "more"), "There are still IPAddresses referencing the ServiceCIDR")
+	p.kubectl("delete", "service", "s")
+	p.kubectl("wait", "servicecidr/more", "--for=delete", "--timeout=50s")
+}
