@@ -44,6 +44,7 @@ func flood(ctx context.Context, s settings) error {
 		wg.Go(func() {
 			for ctx.Err() == nil {
 				switch code, err := list(ctx, client, s.server); {
+				case ctx.Err() != nil: // cut off at the end
 				case err != nil:
 					failed.Add(1)
 				case code == http.StatusOK:
