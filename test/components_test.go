@@ -125,6 +125,7 @@ func TestComponents_Apart(t *testing.T) {
 func TestNodeFailure(t *testing.T) {
 	p := startCluster(t, "--nodes", "1", "--node-monitor-grace-period", "5s", "--node-lease-duration-seconds", "4")
 	kubelet := startComponent(t, "kubelet", "--kubeconfig="+p.kubeconfig(), "--hostname-override=doomed", "--pod-cidr=10.250.0.0/24", "--node-lease-duration-seconds=4")
+	p.kubectl("wait", "node/doomed", "--for=create", "--timeout=30s")
 	p.kubectl("wait", "node/doomed", "--for=condition=Ready", "--timeout=30s")
 	p.kubectlIn(`
 apiVersion: apps/v1
@@ -199,7 +200,7 @@ func TestOnlyMutualTLS(t *testing.T) {
 		t.Errorf("plain text was answered: %s", answer[:n])
 	}
 	for _, test := range []struct{ path, code string }{
-		{"/api/v1/namespaces", "401"}, {"/apis", "401"}, {"/metrics", "401"}, {"/healthz", "200"}, {"/version", "200"},
+		{"/api/v1/namespaces", "403"}, {"/apis", "403"}, {"/metrics", "403"}, {"/healthz", "200"}, {"/version", "200"},
 	} {
 		out, err := exec.Command("curl", "-sk", "-o", "/dev/null", "-w", "%{http_code}", fmt.Sprintf("https://127.0.0.1:%d%s", p.port, test.path)).Output()
 		if err != nil || string(out) != test.code {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -27,11 +28,10 @@ const patience = 10 * time.Second
 
 // Chain decides. It may be asked before it runs; then it makes all but administrators wait.
 type Chain struct {
-	config  Config
-	rbac    *rbac.Authorizer
-	node    *node.Authorizer // set by Attach
-	caches  rbac.Caches
-	started []byte // the configuration file as it was at the start
+	config Config
+	rbac   *rbac.Authorizer
+	node   *node.Authorizer // set by Attach
+	caches rbac.Caches
 
 	active atomic.Pointer[active]
 	ready  chan struct{} // closed when the objects that decisions need are known
@@ -39,6 +39,9 @@ type Chain struct {
 	public *rbac.Rules   // what anybody may read of a server that is not ready
 
 	decisions *prometheus.CounterVec
+
+	mu   sync.Mutex
+	seen []byte // the configuration file as it was last time
 }
 
 // active is the authorizers at one time.
@@ -67,10 +70,10 @@ func New(config Config) (*Chain, error) {
 	}
 	var rows []row
 	if config.File != "" {
-		if c.started, err = os.ReadFile(config.File); err != nil {
+		if c.seen, err = os.ReadFile(config.File); err != nil {
 			return nil, fmt.Errorf("read authorization configuration: %w", err)
 		}
-		rows, err = config.parse(c.started)
+		rows, err = config.parse(c.seen)
 	} else {
 		rows, err = config.rows()
 	}
