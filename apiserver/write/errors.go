@@ -58,6 +58,5 @@ func uidConflict(gr schema.GroupResource, name string, want, have metav1.Object)
 	if have != nil {
 		uid = string(have.GetUID())
 	}
-	//lint:ignore ST1005 upstream's text
 	return apierrors.NewConflict(gr, name, fmt.Errorf("Precondition failed: UID in precondition: %v, UID in object meta: %v", want.GetUID(), uid))
 }

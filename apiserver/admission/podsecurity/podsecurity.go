@@ -100,7 +100,7 @@ func (p *Plugin) Validate(ctx context.Context, a *admission.Attributes) error {
 	if result.Allowed {
 		return nil
 	}
-	refusal := apierrors.NewForbidden(a.Resource(), a.DisplayName(), fmt.Errorf("Not allowed by PodSecurity")) //nolint:staticcheck // upstream's text
+	refusal := apierrors.NewForbidden(a.Resource(), a.DisplayName(), fmt.Errorf("Not allowed by PodSecurity"))
 	if r := result.Result; r != nil {
 		if r.Message != "" {
 			refusal.ErrStatus.Message = r.Message
