@@ -33,6 +33,7 @@ import (
 	"vigil/controllers/resourcequota"
 	"vigil/controllers/serviceaccount"
 	"vigil/controllers/servicecidr"
+	"vigil/controllers/storageprotection"
 	"vigil/informer"
 	"vigil/informer/work"
 	"vigil/pki"
@@ -137,6 +138,10 @@ func New(config Config) (*Controllers, error) {
 	}).Run)
 	add("bootstrap signer", bootstrap.NewSigner(bootstrap.Config{
 		Client: clients.as("bootstrap-signer"), Informers: config.Informers, Logger: logger("bootstrap"), Metrics: metrics,
+	}).Run)
+	add("storage protection", storageprotection.New(storageprotection.Config{
+		Claims: clients.as("pvc-protection-controller"), Volumes: clients.as("pv-protection-controller"), Classes: clients.as("volumeattributesclass-protection-controller"),
+		Informers: config.Informers, Logger: logger("storageprotection"), Metrics: metrics,
 	}).Run)
 	if err := errors.Join(clients.errs...); err != nil {
 		return nil, err

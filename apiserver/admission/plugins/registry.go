@@ -60,7 +60,7 @@ var entries = []entry{
 	{"DefaultTolerationSeconds", true, func(*Config) admission.Plugin { return DefaultTolerationSeconds{NotReady: 300, Unreachable: 300} }},
 	{"ExtendedResourceToleration", false, func(*Config) admission.Plugin { return ExtendedResourceToleration{on{pods, writes}} }},
 	{"DefaultStorageClass", true, func(c *Config) admission.Plugin { return DefaultStorageClass{on{claims, creates}, c.Reader} }},
-	{"StorageObjectInUseProtection", false, func(*Config) admission.Plugin { return StorageObjectInUseProtection{} }},
+	{"StorageObjectInUseProtection", true, func(*Config) admission.Plugin { return StorageObjectInUseProtection{} }},
 	{"PersistentVolumeClaimResize", true, func(c *Config) admission.Plugin { return PersistentVolumeClaimResize{on{claims, updates}, c.Reader} }},
 	{"RuntimeClass", true, func(c *Config) admission.Plugin { return RuntimeClass{c.Reader} }},
 	{"CertificateApproval", true, func(c *Config) admission.Plugin { return CertificateApproval{signers{c}} }},
