@@ -6,6 +6,9 @@ import (
 	"reflect"
 	"strings"
 	"sync"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
 // plan says how values of one Go type are decoded.
@@ -37,7 +40,9 @@ const (
 	labels     // map[string]string itself
 	dictionary // any other map with strings as keys
 	structure
-	custom // *T is a json.Unmarshaler
+	moment      // metav1.Time
+	intOrString // intstr.IntOrString
+	custom      // any other with a *T that is a json.Unmarshaler
 )
 
 // maxFields is how many fields of a struct are told apart when looking for repeated ones.
@@ -71,6 +76,10 @@ func (m planner) of(t reflect.Type) *plan {
 	switch at := reflect.PointerTo(t); {
 	case t.Kind() == reflect.Pointer:
 		p.kind, p.elem = pointer, m.of(t.Elem())
+	case t == reflect.TypeFor[metav1.Time]():
+		p.kind = moment
+	case t == reflect.TypeFor[intstr.IntOrString]():
+		p.kind = intOrString
 	case at.Implements(unmarshaler):
 		p.kind = custom
 	case at.Implements(textUnmarshaler):

@@ -63,7 +63,11 @@ type record struct {
 	F       float64           `json:"f"`
 	Q       resource.Quantity `json:"q"`
 	QP      *resource.Quantity
-	Skip    string `json:"-"`
+	T       metav1.Time         `json:"t"`
+	TP      *metav1.Time        `json:"tp"`
+	I       intstr.IntOrString  `json:"ios"`
+	IP      *intstr.IntOrString `json:"iosp"`
+	Skip    string              `json:"-"`
 	Inlined `json:",inline"`
 }
 
@@ -92,6 +96,8 @@ func TestUnmarshal(t *testing.T) {
 		{`{"m":{}}`, true}, {`{"m":{"a":"b","c":null}}`, true}, {`{"m":{"a":"b","a":"c"}}`, false}, {`{"m":{"a":1}}`, false}, {`{"m":null}`, true},
 		{`{"d":{"a":{"s":"b"},"c":null,"e":{}}}`, true}, {`{"d":{"a":{},"a":{}}}`, false},
 		{`{"raw":"aGk="}`, true}, {`{"raw":""}`, true}, {`{"raw":null}`, true}, {`{"raw":"?"}`, false}, {`{"any":1}`, false}, {`{"any":null}`, false}, {`{"f":1}`, false},
+		{`{"t":"2020-01-02T03:04:05Z","tp":"2020-01-02T03:04:05.678+02:00"}`, true}, {`{"t":null,"tp":null}`, true}, {`{"t":""}`, false}, {`{"t":1}`, false}, {`{"t":"2020"}`, false},
+		{`{"ios":"80%","iosp":-80}`, true}, {`{"ios":null,"iosp":null}`, true}, {`{"ios":""}`, true}, {`{"ios":2147483648}`, false}, {`{"ios":1.5}`, false}, {`{"ios":true}`, false},
 		{`{"q":"100m"}`, true}, {`{"q":1.5e1}`, true}, {`{"q":"x"}`, false}, {`{"q":{}}`, false}, {`{"q":01}`, false},
 	} {
 		if quick := check(t, []byte(c.data), func() any { return &record{} }); quick != c.quick {

@@ -4,7 +4,11 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"reflect"
+	"time"
 	"unsafe"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
 // Unmarshal decodes data into the empty struct that obj points to. It reports false when it gives up; obj is then empty again.
@@ -90,6 +94,10 @@ func (d *decoder) present(p *plan, at unsafe.Pointer) bool {
 		return d.dictionary(p, at)
 	case structure:
 		return d.structure(p, at)
+	case moment:
+		return d.moment(at)
+	case intOrString:
+		return d.intOrString(at)
 	case custom:
 		return d.custom(p, at)
 	default:
@@ -102,11 +110,33 @@ func (d *decoder) null(p *plan, at unsafe.Pointer) bool {
 	switch p.kind {
 	case unsupported:
 		return false
-	case custom:
+	case custom, intOrString:
 		return d.custom(p, at)
 	default:
 		return d.literal("null")
 	}
+}
+
+// moment is what metav1.Time's own decoding makes of a string.
+func (d *decoder) moment(at unsafe.Pointer) bool {
+	s, ok := d.text()
+	if !ok {
+		return false
+	}
+	t, err := time.Parse(time.RFC3339, s)
+	*(*metav1.Time)(at) = metav1.Time{Time: t.Local()}
+	return err == nil
+}
+
+func (d *decoder) intOrString(at unsafe.Pointer) bool {
+	if d.peek() != '"' {
+		n, ok := d.integer()
+		*(*intstr.IntOrString)(at) = intstr.FromInt32(int32(n))
+		return ok && n == int64(int32(n))
+	}
+	s, ok := d.text()
+	*(*intstr.IntOrString)(at) = intstr.FromString(s)
+	return ok
 }
 
 func (d *decoder) custom(p *plan, at unsafe.Pointer) bool {
