@@ -25,7 +25,7 @@ var templates = map[string]string{
 	"service":        "apiVersion: v1\nkind: Service\nmetadata: {name: app}\nspec: {selector: {app: web}, ports: [{name: http, port: {{ .Values.port }}, targetPort: 80}]}",
 	"pvc":            "apiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: {name: app}\nspec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}",
 	"quota":          "apiVersion: v1\nkind: ResourceQuota\nmetadata: {name: app}\nspec: {hard: {configmaps: \"100\"}}",
-	"limits":         "apiVersion: v1\nkind: LimitRange\nmetadata: {name: app}\nspec: {limits: [{type: Container, max: {cpu: \"64\"}}]}",
+	"limits":         "apiVersion: v1\nkind: LimitRange\nmetadata: {name: app}\nspec: {limits: [{type: Container, max: {cpu: \"1\"}}]}",
 	"deployment": `apiVersion: apps/v1
 kind: Deployment
 metadata: {name: web, labels: {color: {{ .Values.color }}}}
