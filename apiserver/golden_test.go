@@ -55,6 +55,7 @@ func TestGolden(t *testing.T) {
 			rev := put(t, s, k, obj)
 			obj.SetResourceVersion(strconv.FormatInt(rev, 10))
 			obj.SetSelfLink("")
+			complete(k, obj)
 			obj.GetObjectKind().SetGroupVersionKind(k.GVK)
 			c := *c
 			c.t = t
@@ -145,12 +146,20 @@ func wantForms(t *testing.T, c *client, k *kinds.Kind, want kinds.Object) {
 		t.Errorf("protobuf: %s %s", u.APIVersion, u.Kind)
 	}
 	obj.GetObjectKind().SetGroupVersionKind(k.GVK)
+	complete(k, obj)
 	if plain, err = json.Marshal(obj); err != nil {
 		t.Fatal(err)
 	}
 	got = nil
 	err = json.Unmarshal(plain, &got)
 	same("protobuf", got, err)
+}
+
+// complete adds what JSON shows and protobuf has no place for.
+func complete(k *kinds.Kind, obj kinds.Object) {
+	if k.Type.Complete != nil {
+		k.Type.Complete(obj)
+	}
 }
 
 // put writes an object as the store holds it and returns its revision.

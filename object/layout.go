@@ -59,6 +59,9 @@ func (t *Type) makeLayout() {
 func (t *Type) jsonPlan() *transcode.Plan {
 	l := t.layout()
 	l.planOnce.Do(func() {
+		if t.Complete != nil {
+			return // the bytes are not all there is
+		}
 		// A type that cannot be compiled is no error: its JSON is made by decoding.
 		l.plan, _ = transcode.Compile(reflect.TypeOf(t.New()).Elem())
 	})

@@ -45,6 +45,9 @@ func (v *Version) decode() (runtime.Object, error) {
 		if err := obj.(protoMessage).Unmarshal(v.message()); err != nil {
 			return nil, fmt.Errorf("%w: %w", ErrMalformed, err)
 		}
+		if v.typ.Complete != nil {
+			v.typ.Complete(obj)
+		}
 		obj.GetObjectKind().SetGroupVersionKind(v.typ.groupVersionKind())
 		return obj, nil
 	case v.typ.New != nil:

@@ -22,6 +22,10 @@ type Type struct {
 	// not here.
 	View *View
 
+	// Complete fills in what the kind's protobuf has no place for and its JSON shows all the same (the kinds of a stateful
+	// set's claim templates). It is called on every object that is decoded from protobuf. Nil: there is nothing.
+	Complete func(obj runtime.Object)
+
 	// Form is set for types that have protobuf and are stored otherwise.
 	Form *Form
 

@@ -31,6 +31,12 @@ func StatefulSet() *kinds.Kind {
 		Type: &object.Type{
 			APIVersion: "apps/v1", Kind: "StatefulSet", Namespaced: true,
 			New: func() runtime.Object { return &appsv1.StatefulSet{} },
+			Complete: func(obj runtime.Object) {
+				claims := obj.(*appsv1.StatefulSet).Spec.VolumeClaimTemplates
+				for i := range claims {
+					completeClaimTemplate(&claims[i])
+				}
+			},
 		},
 
 		New:     func() kinds.Object { return &appsv1.StatefulSet{} },
@@ -111,15 +117,19 @@ func defaultStatefulSet(obj kinds.Object) {
 	}
 }
 
-// defaultClaimTemplate completes a template of claims as if it were a claim. Kind and version are written, too: they
-// have always been stored, and history would differ without them.
-func defaultClaimTemplate(claim *corev1.PersistentVolumeClaim) {
+// completeClaimTemplate writes kind and version, which clients have always seen there and protobuf has no place for.
+func completeClaimTemplate(claim *corev1.PersistentVolumeClaim) {
 	if claim.APIVersion == "" {
 		claim.APIVersion = "v1"
 	}
 	if claim.Kind == "" {
 		claim.Kind = "PersistentVolumeClaim"
 	}
+}
+
+// defaultClaimTemplate completes a template of claims as if it were a claim.
+func defaultClaimTemplate(claim *corev1.PersistentVolumeClaim) {
+	completeClaimTemplate(claim)
 	podspec.DefaultClaimSpec(&claim.Spec)
 	podspec.RoundUp(claim.Status.Capacity)
 	podspec.RoundUp(claim.Status.AllocatedResources)
