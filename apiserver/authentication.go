@@ -2,6 +2,7 @@ package apiserver
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 	"vigil/apiserver/authn"
 	"vigil/apiserver/authn/external"
 	"vigil/apiserver/impersonation"
+	"vigil/apiserver/metrics"
 )
 
 // Authentication says by what callers may prove who they are, besides the client CA and service account tokens. The names are
@@ -25,6 +27,7 @@ type Authentication struct {
 
 // makeAuthentication puts the chain together, in upstream's order: what is known here before what others are asked about.
 func (s *Server) makeAuthentication() error {
+	s.attempts = metrics.NewAuthentication(s.config.Registerer)
 	config := s.config.Authentication
 	audiences := s.tokens.Verifier.Audiences()
 	var tokens []authn.Token
@@ -80,7 +83,12 @@ func (c *call) authenticate(now time.Time) error {
 	var err error
 	c.user, err = c.server.authn.Authenticate(c.req, &conn.credentials, now)
 	conn.count(c.server, c.user)
-	return err
+	if err != nil {
+		c.server.attempts.Failure(!errors.Is(err, authn.ErrNoCredentials))
+		return err
+	}
+	c.server.attempts.Success(c.user.Name)
+	return nil
 }
 
 // impersonate lets the caller be whom it asks to be. If it may not, it has been answered.

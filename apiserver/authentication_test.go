@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -116,6 +117,12 @@ func TestAuthentication(t *testing.T) {
 	}
 	if code, _ := whoami(t, joe, "Impersonate-User: ann"); code != 403 {
 		t.Errorf("joe as ann: %d", code)
+	}
+	scrape := string(admin.get("/metrics").body)
+	for _, want := range []string{`authenticated_user_requests{username="admin"}`, `authentication_attempts{result="error"} 3`} {
+		if !strings.Contains(scrape, want) {
+			t.Errorf("metrics lack %s", want)
+		}
 	}
 
 	review := func(token string, audiences ...string) authenticationv1.TokenReviewStatus {

@@ -43,6 +43,7 @@ type Server struct {
 	tls            *tls.Config
 	authn          *authn.Chain
 	anonymous      authn.AnonymousRule
+	attempts       *metrics.Authentication
 	external       *external.Tokens // nil: nobody else is asked about tokens
 	tokens         *satoken.Tokens
 	authz          authz.Authorizer
