@@ -20,14 +20,14 @@ import (
 
 // world is two authorities, of clients and of proxies, and a chain that trusts them.
 type world struct {
-	t              *testing.T
+	t              testing.TB
 	dir            string
 	clients, proxy *pki.Pair
 	chain          *authn.Chain
 	anonymous      authn.AnonymousRule
 }
 
-func newWorld(t *testing.T) *world {
+func newWorld(t testing.TB) *world {
 	w := &world{t: t, dir: t.TempDir()}
 	w.clients, w.proxy = w.authority("clients"), w.authority("proxy")
 	tokens := filepath.Join(w.dir, "tokens.csv")
@@ -211,5 +211,25 @@ func TestTokenFile_Audiences(t *testing.T) {
 	}
 	if _, _, err := w.chain.AuthenticateToken(context.Background(), "other", []string{"x"}); !errors.Is(err, authn.ErrUnknownToken) {
 		t.Errorf("a token is good for others: %v", err)
+	}
+}
+
+// BenchmarkChain is what authentication adds to a request: by a certificate on a connection that is known, and by
+// nothing.
+func BenchmarkChain(b *testing.B) {
+	w := newWorld(b)
+	for name, r := range map[string]*http.Request{
+		"certificate": request(w.cert(w.clients, "ann"), "User-Agent", "x", "Accept", "y"),
+		"anonymous":   request(nil, "User-Agent", "x", "Accept", "y"),
+	} {
+		b.Run(name, func(b *testing.B) {
+			conn, now := new(authn.Connection), time.Now()
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := w.chain.Authenticate(r, conn, now); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
 	}
 }

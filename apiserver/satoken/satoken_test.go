@@ -53,13 +53,13 @@ func (o objects) Newest(resource schema.GroupResource, namespace, name string) a
 // world is an issuer with a service account "bot" in namespace "ns", a pod of it on a node, and a secret.
 type world struct {
 	*Tokens
-	t        *testing.T
+	t        testing.TB
 	objects  objects
 	now      time.Time
 	warnings []string
 }
 
-func newWorld(t *testing.T, change func(c *Config)) *world {
+func newWorld(t testing.TB, change func(c *Config)) *world {
 	t.Helper()
 	named := func(namespace, name string) metav1.ObjectMeta {
 		return metav1.ObjectMeta{Namespace: namespace, Name: name, UID: types.UID(name + "-uid")}
@@ -89,7 +89,7 @@ func newWorld(t *testing.T, change func(c *Config)) *world {
 	return w
 }
 
-func keyFile(t *testing.T, key crypto.Signer) string {
+func keyFile(t testing.TB, key crypto.Signer) string {
 	t.Helper()
 	der, err := x509.MarshalPKCS8PrivateKey(key)
 	if err != nil {
@@ -442,5 +442,27 @@ func TestVerifier_Again(t *testing.T) {
 	w.now = w.now.Add(2 * time.Hour)
 	if err := check(); text(err) != "service account token has expired" {
 		t.Errorf("the time is up: %v", err)
+	}
+}
+
+// BenchmarkVerifier is a token of a pod that comes again, and one that comes for the first time.
+func BenchmarkVerifier(b *testing.B) {
+	w := newWorld(b, nil)
+	token := w.token(authenticationv1.TokenRequestSpec{BoundObjectRef: boundTo("Pod", "web")})
+	for _, bm := range []struct {
+		name   string
+		forget bool
+	}{{"known", false}, {"new", true}} {
+		b.Run(bm.name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				if bm.forget {
+					w.Verifier.known.young, w.Verifier.known.old = nil, nil
+				}
+				if _, _, err := w.Verifier.AuthenticateToken(b.Context(), token, nil); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
 	}
 }
