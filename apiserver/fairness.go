@@ -44,6 +44,14 @@ func (c *call) inTurn(seats uint64, serve func()) {
 		return
 	}
 	c.place = c.places()
+	if flowcontrol.IsExempt(c.user) {
+		turn := c.server.fairness.BeginExempt(c.ctx, c.rec.Header())
+		defer turn.End()
+		c.place.count()
+		defer c.place.leave()
+		serve()
+		return
+	}
 	served := c.server.fairness.Handle(c.ctx, c.turn(seats), c.rec.Header(), noteNothing, func() {
 		c.place.count()
 		defer c.place.leave()
@@ -60,10 +68,21 @@ func (c *call) watchInTurn(seats uint64, serve func()) {
 		serve()
 		return
 	}
+	c.place = c.places()
+	if flowcontrol.IsExempt(c.user) {
+		turn := c.server.fairness.BeginExempt(c.ctx, c.rec.Header())
+		c.place.count()
+		c.rec.begun = sync.OnceFunc(func() {
+			c.place.leave()
+			turn.End()
+		})
+		defer c.rec.begun()
+		serve()
+		return
+	}
 	begun := make(chan struct{})
 	begin := sync.OnceFunc(func() { close(begun) })
 	c.rec.begun = begin
-	c.place = c.places()
 	turn, over := make(chan struct{}), make(chan any, 1)
 	go func() {
 		defer func() { over <- recover() }()
