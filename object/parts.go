@@ -36,6 +36,9 @@ func (v *Version) AppendJSON(dst []byte) ([]byte, error) {
 
 // makeJSONForm makes the JSON that is kept.
 func (v *Version) makeJSONForm() encoded {
+	if o := v.origin.Value(); o != nil {
+		return *o.json()
+	}
 	if len(v.wire) >= largeBytes {
 		var parts [][]byte
 		head := v.typ.layout().jsonHead

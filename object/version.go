@@ -26,6 +26,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"unsafe"
+	"weak"
 
 	"vigil/internal/protobuf"
 )
@@ -39,6 +40,8 @@ type Version struct {
 	wire []byte // the complete served form: protobuf envelope or JSON
 
 	made atomic.Pointer[encodings] // nil until another form is asked for
+
+	origin weak.Pointer[Version] // of a twin: where to look for JSON first
 
 	// Offsets into wire.
 	msg     uint32 // start of the kind's own message; 0 in JSON

@@ -18,7 +18,7 @@ func (w *written) at(rev int64) *atomic.Pointer[object.Version] {
 	return &w[uint64(rev)%uint64(len(w))]
 }
 
-// take returns the version that was made of what an event has, nil if there is none.
+// take returns a twin of the version that was made of what an event has, nil if there is none.
 func (w *written) take(t *object.Type, e *store.Event) *object.Version {
 	slot := w.at(e.ModRev)
 	v := slot.Load()
@@ -26,26 +26,18 @@ func (w *written) take(t *object.Type, e *store.Event) *object.Version {
 		return nil
 	}
 	slot.CompareAndSwap(v, nil)
-	return v
+	return v.Twin()
 }
 
-// Written is told of a version as soon as it has been written, and returns the one that shows what was written. Feed and writer
-// each make a version of the same bytes; whoever comes second gets the first one's, so that forms that are made on demand are made once, for
-// the writer's answer and for all who watch.
-func (c *Cache) Written(v *object.Version) *object.Version {
-	if v.Type() != c.res.Type || v.WireBytes() > maxWritten {
-		return v
+// Written is told of a version as soon as it has been written, so that the feed, if it brings the same bytes later, need not make
+// another. While the writer makes its answer, it and those who watch have the same JSON.
+func (c *Cache) Written(v *object.Version) {
+	if v.Type() != c.res.Type || v.WireBytes() > maxWritten || c.server.rev.Load() >= v.Revision() {
+		return
 	}
-	if c.server.rev.Load() < v.Revision() {
-		slot := c.server.written.at(v.Revision())
-		slot.Store(v)
-		if c.server.rev.Load() < v.Revision() {
-			return v
-		}
+	slot := c.server.written.at(v.Revision())
+	slot.Store(v)
+	if c.server.rev.Load() >= v.Revision() {
 		slot.CompareAndSwap(v, nil) // the feed was faster after all
 	}
-	if cached, ok := c.Get(v.Key()); ok && cached.Revision() == v.Revision() {
-		return cached
-	}
-	return v
 }

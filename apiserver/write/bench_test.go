@@ -81,7 +81,7 @@ type memoryCache struct {
 	k *kinds.Kind
 }
 
-func (memoryCache) Written(v *object.Version) *object.Version { return v }
+func (memoryCache) Written(*object.Version) {}
 
 func (c memoryCache) Get(key string) (*object.Version, bool) {
 	c.m.mu.Lock()

@@ -203,7 +203,7 @@ func (c *liveCache) Get(key string) (*object.Version, bool) {
 	return v, err == nil
 }
 
-func (*liveCache) Written(v *object.Version) *object.Version { return v }
+func (*liveCache) Written(*object.Version) {}
 
 // laggingCache has the objects that it was given and nothing else.
 type laggingCache struct {
@@ -218,7 +218,7 @@ func (c *laggingCache) Get(key string) (*object.Version, bool) {
 	return v, ok
 }
 
-func (*laggingCache) Written(v *object.Version) *object.Version { return v }
+func (*laggingCache) Written(*object.Version) {}
 
 // lag puts a cache that only knows the given objects in front of the writer.
 func (h *world) lag(objects ...*object.Version) {

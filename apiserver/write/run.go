@@ -167,7 +167,8 @@ func (o *op) written(key string, rev int64, stored []byte) (*object.Version, err
 	if err != nil {
 		return nil, err
 	}
-	return o.cache(o.k).Written(v), nil
+	o.cache(o.k).Written(v)
+	return v, nil
 }
 
 // pretend answers a dry run.

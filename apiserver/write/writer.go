@@ -51,8 +51,8 @@ type Store interface {
 type Cache interface {
 	// Get returns the newest version it has. It may lag behind etcd.
 	Get(key string) (v *object.Version, ok bool)
-	// Written is told of a version that has just been written, and returns the one to answer with: v, or an equal one.
-	Written(v *object.Version) *object.Version
+	// Written is told of a version that has just been written.
+	Written(v *object.Version)
 }
 
 // Access is a question to [Config.Authorize].
