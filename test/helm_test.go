@@ -108,7 +108,7 @@ func TestHelm(t *testing.T) {
 	p.kubectl("patch", "-n", "team", "deploy/web", "--type=strategic", "-p", `{"spec":{"template":{"spec":{"containers":[{"name":"injected","image":"x"}]}}}}`)
 	upgrade := action.NewUpgrade(helm)
 	upgrade.Namespace, upgrade.Timeout = "team", time.Minute
-	done, err = upgrade.RunWithContext(context.Background(), "demo", aChart(), map[string]any{
+	_, err = upgrade.RunWithContext(context.Background(), "demo", aChart(), map[string]any{
 		"color": "green", "port": 8080, "minute": 2, "sidecar": true, "extra": true, "replicas": 3})
 	if err != nil {
 		t.Fatal(err)
