@@ -140,10 +140,12 @@ func Up(ctx context.Context, config UpConfig) error {
 		stopServer()
 		return errors.Join(quiet(err), <-served)
 	}
-	if err := config.prepareJoin(groupCtx, certificates.Dir); err != nil {
-		stopServer()
-		return errors.Join(quiet(err), <-served)
-	}
+	group.Go(func() error {
+		if err := config.prepareJoin(groupCtx, certificates.Dir); err != nil && groupCtx.Err() == nil {
+			config.Logger.Warn("nodes cannot join with a token", "err", err) // the cluster is good without them
+		}
+		return nil
+	})
 	group.Go(func() error { return pki.Keep(groupCtx, wanted, config.Logger) })
 	config.startComponents(groupCtx, group, certificates)
 	group.Go(func() error {

@@ -14,6 +14,8 @@ import (
 	"vigil/controllers/internal/controllertest"
 )
 
+func TestMain(m *testing.M) { controllertest.Main(m) }
+
 func token(id string, change map[string]string) *corev1.Secret {
 	s := &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Name: "bootstrap-token-" + id, Namespace: "kube-system"},
