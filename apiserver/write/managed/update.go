@@ -165,6 +165,24 @@ func (c *change) of(fields *metav1.FieldsV1, own bool) (*metav1.FieldsV1, bool) 
 	if !loses && !gains {
 		return fields, true
 	}
+	if !gains {
+		var gone [][]string
+		for path := range c.w.removed.each {
+			gone = append(gone, path)
+		}
+		if !own {
+			for path := range c.w.changed.each {
+				gone = append(gone, path)
+			}
+		}
+		left := without(make([]byte, 0, len(raw)), raw, gone, 0)
+		if left == nil {
+			return nil, true
+		}
+		out := &metav1.FieldsV1{}
+		out.SetRawBytes(left)
+		return out, true
+	}
 	set, err := decode(raw)
 	if err == nil && c.changed == nil {
 		if c.changed, err = decode(c.w.changed.set()); err == nil {
@@ -174,12 +192,7 @@ func (c *change) of(fields *metav1.FieldsV1, own bool) (*metav1.FieldsV1, bool) 
 	if err != nil {
 		return nil, false
 	}
-	set = set.Difference(c.removed)
-	if own {
-		set = set.Union(c.changed)
-	} else {
-		set = set.Difference(c.changed)
-	}
+	set = set.Difference(c.removed).Union(c.changed)
 	if set.Empty() {
 		return nil, true
 	}
