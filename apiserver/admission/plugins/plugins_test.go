@@ -17,6 +17,7 @@ import (
 	"vigil/apiserver"
 	"vigil/apiserver/admission/plugins"
 	"vigil/apiserver/apiservertest"
+	"vigil/kinds/all"
 )
 
 // world is a server with plug-ins, a namespace x and a service account there.
@@ -303,8 +304,16 @@ func TestOptional(t *testing.T) {
 }
 
 func TestNames(t *testing.T) {
-	if _, err := plugins.New(plugins.Config{Enable: []string{"Nonsense"}}); err == nil || err.Error() != `enable-admission-plugins plugin "Nonsense" is unknown` {
-		t.Errorf("got %v", err)
+	for name, want := range map[string]string{
+		"Nonsense":                 `enable-admission-plugins plugin "Nonsense" is unknown`,
+		"MutatingAdmissionWebhook": `enable-admission-plugins plugin "MutatingAdmissionWebhook" is not part of this server`,
+	} {
+		if _, err := plugins.New(plugins.Config{Enable: []string{name}}); err == nil || err.Error() != want {
+			t.Errorf("got %v, want %s", err, want)
+		}
+	}
+	if _, err := plugins.New(plugins.Config{Disable: []string{"MutatingAdmissionWebhook"}, Table: all.Table()}); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -78,6 +78,13 @@ var entries = []entry{
 	{"AlwaysDeny", false, func(*Config) admission.Plugin { return AlwaysDeny{} }},
 }
 
+// absent are plug-ins of upstream's that this server does not have: to turn one off is fine, to rely on one is not.
+var absent = []string{
+	"NamespaceAutoProvision", "ImagePolicyWebhook", "PodTolerationRestriction", "EventRateLimit", "PodGroupProtection", "OwnerReferencesPermissionEnforcement",
+	"PodGroupWorkloadExists", "NodeDeclaredFeatureValidator", "JobValidation", "PodResizeValidator",
+	"MutatingAdmissionPolicy", "MutatingAdmissionWebhook", "ValidatingAdmissionPolicy", "ValidatingAdmissionWebhook",
+}
+
 var (
 	creates = []admission.Operation{admission.Create}
 	updates = []admission.Operation{admission.Update}
@@ -91,7 +98,11 @@ func New(c Config) ([]admission.Plugin, error) {
 		names []string
 	}{{"enable-admission-plugins", c.Enable}, {"disable-admission-plugins", c.Disable}} {
 		for _, name := range list.names {
-			if !slices.ContainsFunc(entries, func(e entry) bool { return e.name == name }) {
+			switch known := slices.ContainsFunc(entries, func(e entry) bool { return e.name == name }); {
+			case known, slices.Contains(absent, name) && list.flag == "disable-admission-plugins":
+			case slices.Contains(absent, name):
+				return nil, fmt.Errorf("%s plugin %q is not part of this server", list.flag, name)
+			default:
 				return nil, fmt.Errorf("%s plugin %q is unknown", list.flag, name)
 			}
 		}
