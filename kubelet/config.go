@@ -16,6 +16,16 @@ type Config struct {
 	Server   *rest.Config // how the API server is reached, with the node's own certificate
 	NodeName string
 	Runtime  Runtime
+	Parts    Parts // of a node with real containers
+
+	// RootDir is where pods' files are kept, below pods/UID; "" for nodes without any. StaticPodPath is a directory (or file) of
+	// pods that run whatever the API server says; "" for none.
+	RootDir       string
+	StaticPodPath string
+	// ClusterDNS and ClusterDomain are what pods with dnsPolicy ClusterFirst resolve names with; ResolvConf is the file others do.
+	ClusterDNS    []string
+	ClusterDomain string
+	ResolvConf    string
 
 	// Client and Recorder are made from Server when nil.
 	Client   kubernetes.Interface

@@ -109,7 +109,8 @@ func (k *Kubelet) removeOrphans(ctx context.Context) {
 		k.config.Logger.Warn("cannot list the runtime's pods", "error", err)
 		return
 	}
-	for _, uid := range known {
+	for _, pod := range known {
+		uid := pod.UID
 		k.mu.Lock()
 		_, wanted := k.workers[uid]
 		k.mu.Unlock()

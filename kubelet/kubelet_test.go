@@ -215,11 +215,11 @@ func TestPods(t *testing.T) {
 		c.remove(t, "forced", 0)
 		c.waitGone(t, "forced")
 		eventually(t, "the runtime forgets the pod", func() bool {
-			uids, err := runtime.Pods(t.Context())
+			pods, err := runtime.Pods(t.Context())
 			if err != nil {
 				t.Fatal(err)
 			}
-			return !slices.Contains(uids, made.UID)
+			return !slices.ContainsFunc(pods, func(p kubelet.PodReference) bool { return p.UID == made.UID })
 		}, nil)
 	})
 }
@@ -486,11 +486,11 @@ func TestKubelet_RemovesOrphans(t *testing.T) {
 	c.remove(t, "goes", 0)
 	c.run(t, runtime, nil)
 	eventually(t, "the runtime has one pod", func() bool {
-		uids, err := runtime.Pods(t.Context())
+		pods, err := runtime.Pods(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
-		return slices.Equal(uids, []types.UID{stays.UID})
+		return slices.Equal(pods, []kubelet.PodReference{{UID: stays.UID, Namespace: stays.Namespace, Name: stays.Name}})
 	}, nil)
 }
 

@@ -2,6 +2,7 @@ package kubelet
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -10,30 +11,43 @@ import (
 
 // Runtime runs sandboxes and containers, after the Container Runtime Interface (k8s.io/cri-api), reduced to what the
 // kubelet needs. All methods may be called from many goroutines, for different pods at once. Stopping or removing what
-// is not there is no error.
+// is not there is no error. IDs of sandboxes and containers carry the runtime's name: "containerd://0123...".
 type Runtime interface {
 	// Name and version as nodes report them: "containerd", "2.4.2".
 	Version(ctx context.Context) (name, version string, err error)
+	// Ready says why no sandbox can be started now, nil when one can: "container runtime network not ready: ...".
+	Ready(ctx context.Context) error
 
 	// Pod returns the newest sandbox of a pod and its containers, newest attempt of each name first. A pod that the
 	// runtime does not know has no sandbox.
 	Pod(ctx context.Context, pod types.UID) (*Sandbox, []*Container, error)
 	// Pods lists the pods that have a sandbox.
-	Pods(ctx context.Context) ([]types.UID, error)
+	Pods(ctx context.Context) ([]PodReference, error)
 
-	RunSandbox(ctx context.Context, pod *corev1.Pod) (*Sandbox, error)
+	RunSandbox(ctx context.Context, pod *corev1.Pod, options SandboxOptions) (*Sandbox, error)
 	// StopSandbox stops the containers that still run and frees the network.
 	StopSandbox(ctx context.Context, pod types.UID) error
-	// RemovePod removes the sandbox with all its containers.
+	// RemovePod removes the sandboxes of a pod with all its containers, and their logs.
 	RemovePod(ctx context.Context, pod types.UID) error
 
-	// EnsureImage pulls the image if the policy asks for it, and says whether it had to.
-	EnsureImage(ctx context.Context, image string, policy corev1.PullPolicy) (id string, pulled bool, err error)
-	// StartContainer creates and starts a container. attempt counts restarts of the same name, from 0.
-	StartContainer(ctx context.Context, pod *corev1.Pod, container *corev1.Container, imageID string, attempt int32) (id string, err error)
+	// EnsureImage pulls the image if the pull policy asks for it. It fails with an *ImageError.
+	EnsureImage(ctx context.Context, request ImageRequest) (Image, error)
+	// CreateContainer creates a container in the newest sandbox of the pod. It fails with a *ContainerError where the reason
+	// is known.
+	CreateContainer(ctx context.Context, pod *corev1.Pod, container *corev1.Container, options ContainerOptions) (id string, err error)
+	StartContainer(ctx context.Context, id string) error
 	// StopContainer asks the container to end, and kills it after grace. It returns when the container has ended, or with an
 	// error soon after ctx has, in which case it may be called again with another grace.
 	StopContainer(ctx context.Context, id string, grace time.Duration) error
+	// ResizeContainer gives a container that runs other resources.
+	ResizeContainer(ctx context.Context, pod *corev1.Pod, container *corev1.Container, id string) error
+	// Exec runs a command in a container and returns what it printed to both outputs. err is about the attempt, not about what
+	// the command exited with; it is ErrExecTimeout when the command took longer than timeout (0: no limit).
+	Exec(ctx context.Context, id string, command []string, timeout time.Duration) (output []byte, exitCode int, err error)
+
+	// Collect removes ended containers that nobody will ask for: all but the newest two attempts of each name, and everything of
+	// pods for which wanted says false.
+	Collect(ctx context.Context, wanted func(pod types.UID) bool) error
 
 	// Follow calls changed with the pod of every sandbox or container that changes by itself, until ctx ends.
 	Follow(ctx context.Context, changed func(pod types.UID)) error
@@ -45,12 +59,99 @@ type Restorer interface {
 	Restore(pod *corev1.Pod)
 }
 
+// PodReference names a pod that the runtime has.
+type PodReference struct {
+	UID             types.UID
+	Namespace, Name string
+}
+
+// SandboxOptions is what a sandbox needs beside the pod's spec.
+type SandboxOptions struct {
+	CgroupParent string // of the pod, as Cgroups.Ensure returned it; "": the runtime's own choice
+	Hostname     string
+	DNS          *DNS // nil: the runtime's own choice
+}
+
+// DNS is what a pod's resolv.conf says.
+type DNS struct {
+	Servers, Searches, Options []string
+}
+
+// ImageRequest asks for the image of a container.
+type ImageRequest struct {
+	Pod       *corev1.Pod
+	Container *corev1.Container // its Image and ImagePullPolicy
+	Secrets   []*corev1.Secret  // the pod's image pull secrets that exist
+	// Began, when not nil, is called before a pull begins.
+	Began func()
+}
+
+// Image is an image on the node.
+type Image struct {
+	ID     string // what containers are created from
+	Pulled bool   // by this request
+	Size   int64  // bytes
+	Waited time.Duration
+	Took   time.Duration // of the pull, waiting for its turn included
+}
+
+// ImageError says in upstream's words why an image cannot be had: ErrImagePull, InvalidImageName, ErrImageNeverPull,
+// ImageInspectError, RegistryUnavailable, SignatureValidationFailed (pkg/kubelet/images/types.go).
+type ImageError struct {
+	Reason  string
+	Message string
+}
+
+func (e *ImageError) Error() string { return e.Message }
+
+// ContainerOptions is what a container needs beside its spec.
+type ContainerOptions struct {
+	Attempt       int32  // counts restarts of the same name, from 0
+	ImageID       string // Image.ID
+	Command, Args []string
+	Env           []EnvVar
+	Mounts        []Mount
+	Devices       []Device
+	CDIDevices    []string
+	Target        string // ID of the container whose process namespace it joins (ephemeral containers); "" for none
+}
+
+// EnvVar is an environment variable.
+type EnvVar struct{ Name, Value string }
+
+// Mount is a bind mount into a container. Image, when set, mounts an image instead of HostPath.
+type Mount struct {
+	HostPath, ContainerPath string
+	ReadOnly                bool
+	RecursiveReadOnly       bool
+	Propagation             corev1.MountPropagationMode // "": none
+	SELinuxRelabel          bool
+	Image                   string // ID of an image
+	ImageSubPath            string
+}
+
+// Device is a device file of the host in a container. Permissions are of cgroups: "rwm".
+type Device struct{ HostPath, ContainerPath, Permissions string }
+
+// ContainerError says in upstream's words why a container cannot be created or started: CreateContainerConfigError,
+// CreateContainerError, RunContainerError, PreCreateHookError ... (pkg/kubelet/container/sync_result.go).
+type ContainerError struct {
+	Reason  string
+	Message string
+}
+
+func (e *ContainerError) Error() string { return e.Message }
+
+// ErrExecTimeout says that a command in a container took longer than it may.
+var ErrExecTimeout = fmt.Errorf("command timed out")
+
 // Sandbox is the surroundings of a pod's containers.
 type Sandbox struct {
 	ID      string
 	Ready   bool
 	IPs     []string
 	Created time.Time
+	NetNS   string // path of the network namespace; "": the host's, or unknown
 }
 
 // ContainerState is where a container is in its life.
@@ -65,15 +166,23 @@ const (
 
 // Container is one attempt at running a container of a pod.
 type Container struct {
-	ID       string
-	Name     string
-	Image    string
-	ImageID  string
-	Attempt  int32
-	State    ContainerState
-	Started  time.Time
-	Finished time.Time
-	ExitCode int32
-	Reason   string // of an exit: Completed, Error, OOMKilled ...
-	Message  string
+	ID        string
+	Name      string
+	Requested string // the image as the spec had it when the container was created
+	Image     string // as the runtime calls it
+	ImageID   string
+	Attempt   int32
+	State     ContainerState
+	Created   time.Time
+	Started   time.Time
+	Finished  time.Time
+	ExitCode  int32
+	Signal    int32
+	Reason    string // of an exit: Completed, Error, OOMKilled ...
+	Message   string // of an exit: what the container left in its termination message, or why it could not start
+	LogPath   string
+	User      *corev1.ContainerUser
+	Mounts    []corev1.VolumeMountStatus
+	// Resources are what the runtime applies; nil when it does not say.
+	Resources *corev1.ResourceRequirements
 }

@@ -101,7 +101,7 @@ func (w *worker) advance(ctx context.Context, pod *corev1.Pod, now observed) (wa
 	if now.sandbox == nil {
 		w.report(ctx, pod, false)
 		w.kubelet.status.written(ctx, w.uid) // people see that the pod has arrived, however soon it runs
-		if now.sandbox, err = w.kubelet.config.Runtime.RunSandbox(ctx, pod); err != nil {
+		if now.sandbox, err = w.kubelet.config.Runtime.RunSandbox(ctx, pod, SandboxOptions{Hostname: pod.Name}); err != nil {
 			w.kubelet.recorder.Eventf(pod, corev1.EventTypeWarning, "FailedCreatePodSandBox", "Failed to create pod sandbox: %v", err)
 			return 0, fmt.Errorf("create the sandbox: %w", err)
 		}
@@ -162,7 +162,7 @@ func (w *worker) advanceContainer(ctx context.Context, pod *corev1.Pod, c *corev
 		return w.start(ctx, pod, c, attempt)
 	case have.State == ContainerExited && !restarts(policy, have):
 		return 0, nil
-	case have.Image != c.Image:
+	case have.Requested != c.Image:
 		if have.State != ContainerExited {
 			k.recorder.Eventf(containerReference(pod, c), corev1.EventTypeNormal, "Killing", "Container %s definition changed, will be restarted", c.Name)
 			if err := k.config.Runtime.StopContainer(ctx, have.ID, specGrace(pod)); err != nil {
@@ -205,19 +205,23 @@ func (w *worker) start(ctx context.Context, pod *corev1.Pod, c *corev1.Container
 			return earliest(left, before.shows(time.Now())), nil
 		}
 	}
-	image, pulled, err := k.config.Runtime.EnsureImage(ctx, c.Image, c.ImagePullPolicy)
+	image, err := k.config.Runtime.EnsureImage(ctx, ImageRequest{Pod: pod, Container: c})
 	if err != nil {
 		k.recorder.Eventf(reference, corev1.EventTypeWarning, "Failed", "Failed to pull image %q: %v", c.Image, err)
 		k.recorder.Event(reference, corev1.EventTypeWarning, "Failed", "Error: ErrImagePull")
 		w.waiting[c.Name] = pullFailed(before, c.Image, err, time.Now())
 		return retryDelay, nil
 	}
-	if pulled {
+	if image.Pulled {
 		k.recorder.Eventf(reference, corev1.EventTypeNormal, "Pulled", "Successfully pulled image %q", c.Image)
 	} else {
 		k.recorder.Eventf(reference, corev1.EventTypeNormal, "Pulled", "Container image %q already present on machine and can be accessed by the pod", c.Image)
 	}
-	if _, err := k.config.Runtime.StartContainer(ctx, pod, c, image, attempt); err != nil {
+	id, err := k.config.Runtime.CreateContainer(ctx, pod, c, ContainerOptions{Attempt: attempt, ImageID: image.ID, Command: c.Command, Args: c.Args})
+	if err == nil {
+		err = k.config.Runtime.StartContainer(ctx, id)
+	}
+	if err != nil {
 		k.recorder.Eventf(reference, corev1.EventTypeWarning, "Failed", "Error: %v", err)
 		w.waiting[c.Name] = &waiting{reason: "RunContainerError", message: err.Error()}
 		return 0, fmt.Errorf("start container %s: %w", c.Name, err)

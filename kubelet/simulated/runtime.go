@@ -31,6 +31,8 @@ type Runtime struct {
 }
 
 type pod struct {
+	namespace, name string
+
 	sandbox    kubelet.Sandbox
 	ip         netip.Addr   // invalid: the node's
 	containers []*container // oldest first
@@ -38,7 +40,10 @@ type pod struct {
 
 type container struct {
 	kubelet.Container
-	end *time.Timer // nil when it runs for ever
+	pod  types.UID
+	life time.Duration // once it has started
+	code int32         // exit code after life
+	end  *time.Timer   // nil when it runs for ever
 }
 
 // New makes a runtime whose pods get addresses of network, the node's pod CIDR.
@@ -76,21 +81,21 @@ func (r *Runtime) Pod(_ context.Context, uid types.UID) (*kubelet.Sandbox, []*ku
 }
 
 // Pods implements kubelet.Runtime.
-func (r *Runtime) Pods(context.Context) ([]types.UID, error) {
+func (r *Runtime) Pods(context.Context) ([]kubelet.PodReference, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	uids := make([]types.UID, 0, len(r.pods))
-	for uid := range r.pods {
-		uids = append(uids, uid)
+	pods := make([]kubelet.PodReference, 0, len(r.pods))
+	for uid, p := range r.pods {
+		pods = append(pods, kubelet.PodReference{UID: uid, Namespace: p.namespace, Name: p.name})
 	}
-	return uids, nil
+	return pods, nil
 }
 
 // RunSandbox implements kubelet.Runtime.
-func (r *Runtime) RunSandbox(_ context.Context, p *corev1.Pod) (*kubelet.Sandbox, error) {
+func (r *Runtime) RunSandbox(_ context.Context, p *corev1.Pod, _ kubelet.SandboxOptions) (*kubelet.Sandbox, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	made := newPod()
+	made := newPod(p)
 	if !p.Spec.HostNetwork {
 		ip, err := r.takeIP()
 		if err != nil {
@@ -103,8 +108,8 @@ func (r *Runtime) RunSandbox(_ context.Context, p *corev1.Pod) (*kubelet.Sandbox
 	return &sandbox, nil
 }
 
-func newPod() *pod {
-	return &pod{sandbox: kubelet.Sandbox{ID: "simulated://" + uuid.NewString(), Ready: true, Created: time.Now()}}
+func newPod(p *corev1.Pod) *pod {
+	return &pod{namespace: p.Namespace, name: p.Name, sandbox: kubelet.Sandbox{ID: "simulated://" + uuid.NewString(), Ready: true, Created: time.Now()}}
 }
 
 // takeIP returns the next free address after the one given last.
@@ -153,34 +158,60 @@ func (r *Runtime) RemovePod(ctx context.Context, uid types.UID) error {
 }
 
 // EnsureImage implements kubelet.Runtime. Every image is there.
-func (r *Runtime) EnsureImage(_ context.Context, image string, _ corev1.PullPolicy) (id string, pulled bool, err error) {
+func (r *Runtime) EnsureImage(_ context.Context, request kubelet.ImageRequest) (kubelet.Image, error) {
+	image := request.Container.Image
 	name, _, _ := strings.Cut(image, "@")
 	if at := strings.LastIndexByte(name, ':'); at > strings.LastIndexByte(name, '/') {
 		name = name[:at]
 	}
 	if strings.HasSuffix(name, "/does-not-exist") {
-		return "", false, fmt.Errorf("image %q does not exist", image)
+		return kubelet.Image{}, &kubelet.ImageError{Reason: "ErrImagePull", Message: fmt.Sprintf("image %q does not exist", image)}
 	}
-	return "simulated://" + image, false, nil
+	return kubelet.Image{ID: "simulated://" + image}, nil
 }
 
-// StartContainer implements kubelet.Runtime.
-func (r *Runtime) StartContainer(_ context.Context, p *corev1.Pod, spec *corev1.Container, imageID string, attempt int32) (id string, err error) {
+// CreateContainer implements kubelet.Runtime.
+func (r *Runtime) CreateContainer(_ context.Context, p *corev1.Pod, spec *corev1.Container, options kubelet.ContainerOptions) (id string, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	in := r.pods[p.UID]
 	if in == nil || !in.sandbox.Ready {
 		return "", fmt.Errorf("pod %s/%s has no sandbox", p.Namespace, p.Name)
 	}
-	c := &container{Container: kubelet.Container{
-		ID: "simulated://" + uuid.NewString(), Name: spec.Name, Image: spec.Image, ImageID: imageID, Attempt: attempt,
-		State: kubelet.ContainerRunning, Started: time.Now(),
+	c := &container{pod: p.UID, Container: kubelet.Container{
+		ID: "simulated://" + uuid.NewString(), Name: spec.Name, Requested: spec.Image, Image: spec.Image, ImageID: options.ImageID,
+		Attempt: options.Attempt, Created: time.Now(),
 	}}
+	c.life, c.code = script(p, spec)
 	in.keep(c)
-	if life, code := script(p, spec); life != forever {
-		c.end = time.AfterFunc(life, func() { r.end(p.UID, c, code) })
-	}
 	return c.ID, nil
+}
+
+// StartContainer implements kubelet.Runtime.
+func (r *Runtime) StartContainer(_ context.Context, id string) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	c := r.find(id)
+	if c == nil || c.State != kubelet.ContainerCreated {
+		return fmt.Errorf("container %s is not there to be started", id)
+	}
+	c.State, c.Started = kubelet.ContainerRunning, time.Now()
+	if c.life != forever {
+		c.end = time.AfterFunc(c.life, func() { r.end(c) })
+	}
+	return nil
+}
+
+// find finds a container; the caller holds the lock.
+func (r *Runtime) find(id string) *container {
+	for _, p := range r.pods {
+		for _, c := range p.containers {
+			if c.ID == id {
+				return c
+			}
+		}
+	}
+	return nil
 }
 
 // keep adds a container and forgets all but the newest two of its name, as a runtime's garbage collection does.
@@ -202,14 +233,14 @@ func (p *pod) keep(c *container) {
 	p.containers = append(kept, c)
 }
 
-func (r *Runtime) end(uid types.UID, c *container, code int32) {
+func (r *Runtime) end(c *container) {
 	r.mu.Lock()
 	reason := "Completed"
-	if code != 0 {
+	if c.code != 0 {
 		reason = "Error"
 	}
-	c.exit(code, reason)
-	r.changed[uid] = struct{}{}
+	c.exit(c.code, reason)
+	r.changed[c.pod] = struct{}{}
 	r.mu.Unlock()
 	select {
 	case r.wake <- struct{}{}:
@@ -232,16 +263,37 @@ func (c *container) exit(code int32, reason string) {
 func (r *Runtime) StopContainer(_ context.Context, id string, _ time.Duration) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, p := range r.pods {
-		for _, c := range p.containers {
-			if c.ID == id {
-				c.exit(0, "Completed")
-				return nil
-			}
-		}
+	if c := r.find(id); c != nil {
+		c.exit(0, "Completed")
 	}
 	return nil
 }
+
+// ResizeContainer implements kubelet.Runtime.
+func (r *Runtime) ResizeContainer(_ context.Context, _ *corev1.Pod, spec *corev1.Container, id string) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if c := r.find(id); c != nil {
+		c.Resources = spec.Resources.DeepCopy()
+	}
+	return nil
+}
+
+// Exec implements kubelet.Runtime. Every command succeeds and prints nothing.
+func (r *Runtime) Exec(_ context.Context, id string, _ []string, _ time.Duration) (output []byte, exitCode int, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if c := r.find(id); c == nil || c.State != kubelet.ContainerRunning {
+		return nil, 0, fmt.Errorf("container %s does not run", id)
+	}
+	return nil, 0, nil
+}
+
+// Ready implements kubelet.Runtime.
+func (r *Runtime) Ready(context.Context) error { return nil }
+
+// Collect implements kubelet.Runtime. Ended containers go when others take their place, pods with RemovePod.
+func (r *Runtime) Collect(context.Context, func(types.UID) bool) error { return nil }
 
 // Follow implements kubelet.Runtime.
 func (r *Runtime) Follow(ctx context.Context, changed func(types.UID)) error {
@@ -266,7 +318,7 @@ func (r *Runtime) Restore(p *corev1.Pod) {
 	if p.Status.PodIP == "" || p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed {
 		return
 	}
-	restored := newPod()
+	restored := newPod(p)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.pods[p.UID] != nil {
@@ -295,9 +347,10 @@ func (r *Runtime) Restore(p *corev1.Pod) {
 }
 
 func (r *Runtime) restoreContainer(p *corev1.Pod, in *pod, spec *corev1.Container, status *corev1.ContainerStatus) {
-	c := &container{Container: kubelet.Container{
-		ID: status.ContainerID, Name: status.Name, Image: status.Image, ImageID: status.ImageID, Attempt: status.RestartCount,
+	c := &container{pod: p.UID, Container: kubelet.Container{
+		ID: status.ContainerID, Name: status.Name, Requested: spec.Image, Image: status.Image, ImageID: status.ImageID, Attempt: status.RestartCount,
 	}}
+	c.life, c.code = script(p, spec)
 	ended := status.State.Terminated
 	if ended == nil && status.State.Waiting != nil {
 		ended = status.LastTerminationState.Terminated // in CrashLoopBackOff
@@ -305,8 +358,8 @@ func (r *Runtime) restoreContainer(p *corev1.Pod, in *pod, spec *corev1.Containe
 	switch {
 	case status.State.Running != nil:
 		c.State, c.Started = kubelet.ContainerRunning, status.State.Running.StartedAt.Time
-		if life, code := script(p, spec); life != forever {
-			c.end = time.AfterFunc(life-time.Since(c.Started), func() { r.end(p.UID, c, code) })
+		if c.life != forever {
+			c.end = time.AfterFunc(c.life-time.Since(c.Started), func() { r.end(c) })
 		}
 	case ended != nil:
 		c.State, c.Started, c.Finished = kubelet.ContainerExited, ended.StartedAt.Time, ended.FinishedAt.Time

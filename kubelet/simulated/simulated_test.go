@@ -72,15 +72,19 @@ func TestContainer_EndsByItself(t *testing.T) {
 		changed := make(chan types.UID, 1)
 		go r.Follow(ctx, func(uid types.UID) { changed <- uid })
 		p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "u"}}
-		if _, err := r.StartContainer(ctx, p, &corev1.Container{Name: "c"}, "", 0); err == nil {
+		if _, err := r.CreateContainer(ctx, p, &corev1.Container{Name: "c"}, kubelet.ContainerOptions{}); err == nil {
 			t.Error("a container started without a sandbox")
 		}
-		sandbox, err := r.RunSandbox(ctx, p)
+		sandbox, err := r.RunSandbox(ctx, p, kubelet.SandboxOptions{})
 		if err != nil || sandbox.IPs[0] != "10.244.1.2" {
 			t.Fatalf("sandbox %+v, %v", sandbox, err)
 		}
 		began := time.Now()
-		if _, err := r.StartContainer(ctx, p, &corev1.Container{Name: "c", Command: []string{"sh", "-c", "sleep 3; exit 4"}}, "", 0); err != nil {
+		id, err := r.CreateContainer(ctx, p, &corev1.Container{Name: "c", Command: []string{"sh", "-c", "sleep 3; exit 4"}}, kubelet.ContainerOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := r.StartContainer(ctx, id); err != nil {
 			t.Fatal(err)
 		}
 		if uid := <-changed; uid != "u" || time.Since(began) != 3*time.Second {
@@ -99,7 +103,7 @@ func TestAddresses_AreFreedAndRunOut(t *testing.T) {
 	ctx := t.Context()
 	seen := map[string]bool{}
 	for i := range 6 {
-		sandbox, err := r.RunSandbox(ctx, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{UID: types.UID(rune('a' + i))}})
+		sandbox, err := r.RunSandbox(ctx, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{UID: types.UID(rune('a' + i))}}, kubelet.SandboxOptions{})
 		if err != nil {
 			t.Fatalf("pod %d: %v", i, err)
 		}
@@ -108,13 +112,13 @@ func TestAddresses_AreFreedAndRunOut(t *testing.T) {
 		}
 		seen[sandbox.IPs[0]] = true
 	}
-	if _, err := r.RunSandbox(ctx, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "z"}}); err == nil {
+	if _, err := r.RunSandbox(ctx, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "z"}}, kubelet.SandboxOptions{}); err == nil {
 		t.Error("an address too many was given")
 	}
 	if err := r.RemovePod(ctx, "c"); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := r.RunSandbox(ctx, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "z"}}); err != nil {
+	if _, err := r.RunSandbox(ctx, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "z"}}, kubelet.SandboxOptions{}); err != nil {
 		t.Errorf("a freed address was not given again: %v", err)
 	}
 }
