@@ -39,6 +39,8 @@ type Runtime interface {
 	// StopContainer asks the container to end, and kills it after grace. It returns when the container has ended, or with an
 	// error soon after ctx has, in which case it may be called again with another grace.
 	StopContainer(ctx context.Context, id string, grace time.Duration) error
+	// RemoveContainer removes a container that has ended, but not its log.
+	RemoveContainer(ctx context.Context, id string) error
 	// ResizeContainer gives a container that runs other resources.
 	ResizeContainer(ctx context.Context, pod *corev1.Pod, container *corev1.Container, id string) error
 	// Exec runs a command in a container and returns what it printed to both outputs. err is about the attempt, not about what
@@ -167,6 +169,7 @@ const (
 // Container is one attempt at running a container of a pod.
 type Container struct {
 	ID        string
+	SandboxID string // where it was created; "": in the newest sandbox
 	Name      string
 	Requested string // the image as the spec had it when the container was created
 	Image     string // as the runtime calls it

@@ -269,6 +269,16 @@ func (r *Runtime) StopContainer(_ context.Context, id string, _ time.Duration) e
 	return nil
 }
 
+// RemoveContainer implements kubelet.Runtime.
+func (r *Runtime) RemoveContainer(_ context.Context, id string) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, p := range r.pods {
+		p.containers = slices.DeleteFunc(p.containers, func(c *container) bool { return c.ID == id && c.State != kubelet.ContainerRunning })
+	}
+	return nil
+}
+
 // ResizeContainer implements kubelet.Runtime.
 func (r *Runtime) ResizeContainer(_ context.Context, _ *corev1.Pod, spec *corev1.Container, id string) error {
 	r.mu.Lock()
