@@ -3,6 +3,7 @@ package apiserver_test
 import (
 	"context"
 	"crypto/tls"
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -275,17 +276,50 @@ func TestScale(t *testing.T) {
 	}
 }
 
-func TestUnserved(t *testing.T) {
+// TestConnections_Refused asks for what cannot be reached, in upstream's words.
+func TestConnections_Refused(t *testing.T) {
 	_, c, _ := start(t)
-	for _, tc := range []struct{ method, path, want string }{
-		{"GET", "/log?follow=true", "cannot read the logs of a container: "},
-		{"POST", "/exec?command=ls", "cannot execute a command in a container: "},
-		{"POST", "/portforward", "cannot forward ports to a pod: "},
-		{"GET", "/proxy/index.html", "cannot forward a request to a pod: "},
+	const container = `{"name":"%s","image":"i"}`
+	one, two := fmt.Sprintf(container, "c"), fmt.Sprintf(container, "d")
+	for _, made := range [][2]string{
+		{"/api/v1/namespaces", `{"metadata":{"name":"default"}}`},
+		{"/api/v1/nodes", `{"metadata":{"name":"n"},"status":{"nodeInfo":{"containerRuntimeVersion":"simulated://1","machineID":"","systemUUID":"","bootID":"","kernelVersion":"","osImage":"","kubeletVersion":"","kubeProxyVersion":"","operatingSystem":"","architecture":""}}}`},
+		{"/api/v1/namespaces/default/pods", `{"metadata":{"name":"p"},"spec":{"nodeName":"n","containers":[` + one + `]}}`},
+		{"/api/v1/namespaces/default/pods", `{"metadata":{"name":"q"},"spec":{"nodeName":"gone","containers":[` + one + `,` + two + `]}}`},
+		{"/api/v1/namespaces/default/pods", `{"metadata":{"name":"waits"},"spec":{"containers":[` + one + `]}}`},
+		{"/api/v1/namespaces/default/services", `{"metadata":{"name":"s"},"spec":{"ports":[{"port":80}]}}`},
 	} {
-		r := c.do(tc.method, "/api/v1/namespaces/default/pods/p"+tc.path, "")
-		if r.code != http.StatusNotImplemented || !strings.Contains(string(r.body), `"message":"`+tc.want) {
-			t.Errorf("%s: got %d %s", tc.path, r.code, r.body)
+		if r := c.do("POST", made[0], made[1]); r.code != 201 {
+			t.Fatalf("%s: %d %s", made[0], r.code, r.body)
+		}
+	}
+	for _, tc := range []struct {
+		method, path string
+		code         int
+		want         string
+	}{
+		{"GET", "pods/none/log", 404, `pods "none" not found`},
+		{"GET", "pods/p/log", 501, "node n is simulated: it has no containers and no kubelet to ask"},
+		{"POST", "pods/p/exec?command=ls&stdout=1", 501, "node n is simulated: it has no containers and no kubelet to ask"},
+		{"GET", "pods/p/log?container=x", 400, "container x is not valid for pod p"},
+		{"GET", "pods/q/log", 400, "a container name must be specified for pod q, choose one of: [c d]"},
+		{"GET", "pods/q/log?container=d", 404, `nodes "gone" not found`},
+		{"GET", "pods/waits/log", 204, ""},
+		{"POST", "pods/waits/attach", 400, "pod waits does not have a host assigned"},
+		{"POST", "pods/waits/portforward", 400, "pod waits does not have a host assigned"},
+		{"POST", "pods/waits/portforward?ports=x", 400, `strconv.ParseInt: parsing "x": invalid syntax`},
+		{"GET", "pods/p/log?tailLines=-1", 422, `PodLogOptions "p" is invalid: tailLines: Invalid value: -1: must be greater than or equal to 0`},
+		{"GET", "pods/p/log?dryRun=All", 400, "dryRun is not supported"},
+		{"PUT", "pods/p/exec", 405, `update is not supported on resources of kind "pods"`},
+		{"GET", "pods/p/proxy/x", 400, "address not allowed"},
+		{"GET", "pods/a:b:c:d/proxy/x", 400, `invalid pod request "a:b:c:d"`},
+		{"GET", "services/s/proxy/x", 503, `no endpoints available for service "s"`},
+		{"GET", "services/s:81/proxy/x", 503, `no service port 81 found for service "s"`},
+		{"GET", "services/none:81/proxy/x", 404, `services "none" not found`},
+	} {
+		r := c.do(tc.method, "/api/v1/namespaces/default/"+tc.path, "")
+		if r.code != tc.code || tc.want != "" && r.status().Message != tc.want {
+			t.Errorf("%s %s: got %d %s, want %d %s", tc.method, tc.path, r.code, r.body, tc.code, tc.want)
 		}
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"vigil/apiserver/authn"
 	"vigil/apiserver/authz"
 	"vigil/apiserver/budget"
+	"vigil/apiserver/connect"
 	"vigil/apiserver/health"
 	"vigil/apiserver/satoken"
 	"vigil/apiserver/write"
@@ -59,6 +60,8 @@ type Config struct {
 	Auditor *audit.Auditor
 	// Admission says which plug-ins have a say about writes; the rest of it is the server's.
 	Admission plugins.Config
+	// Connections says how kubelets and pods are reached; its Objects and Logger are the server's.
+	Connections connect.Config
 	// Checks are further conditions that /healthz, /livez and /readyz show.
 	Checks []health.Check
 	// StartHooks run once the caches are loaded, each in its own goroutine. The server is not ready before they are done.

@@ -14,26 +14,25 @@ type recorder struct {
 
 func (r *recorder) WriteHeader(code int) {
 	if r.code == 0 && code >= 200 {
-		r.code = code
-		if r.begun != nil {
-			r.begun()
-		}
-		if r.copy != nil {
-			r.copy.begin(code)
-		}
+		r.note(code)
 	}
 	r.ResponseWriter.WriteHeader(code)
 }
 
+// note tells those concerned what the response begins with.
+func (r *recorder) note(code int) {
+	r.code = code
+	if r.begun != nil {
+		r.begun()
+	}
+	if r.copy != nil {
+		r.copy.begin(code)
+	}
+}
+
 func (r *recorder) Write(p []byte) (int, error) {
 	if r.code == 0 {
-		r.code = http.StatusOK
-		if r.begun != nil {
-			r.begun()
-		}
-		if r.copy != nil {
-			r.copy.begin(r.code)
-		}
+		r.note(http.StatusOK)
 	}
 	if r.copy != nil {
 		r.copy.write(p)

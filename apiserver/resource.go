@@ -9,7 +9,6 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"vigil/apiserver/audit"
 	"vigil/apiserver/discovery"
@@ -29,6 +28,8 @@ type route struct {
 	read.Resource
 	verbs []string
 	subs  map[string]*subroute
+
+	connections map[string]*metrics.Resource // of the subresources through which bytes flow
 }
 
 // subroute is one subresource.
@@ -50,6 +51,11 @@ func (s *Server) newRoute(k *kinds.Kind) *route {
 		},
 		verbs: discovery.Verbs(k),
 		subs:  map[string]*subroute{},
+
+		connections: map[string]*metrics.Resource{},
+	}
+	for name := range k.Connections {
+		rt.connections[name] = s.metrics.Resource(k.GVK.Group, k.GVK.Version, k.Resource, name)
 	}
 	for i := range k.Subresources {
 		sub := &k.Subresources[i]
@@ -80,6 +86,11 @@ func (c *call) serveResource() {
 		c.resource, c.verb = rt.Metrics, metricVerb(c.info.Verb, c.req)
 		if sub := rt.subs[c.info.Subresource]; sub != nil {
 			c.resource = sub.metrics
+		}
+		if _, ok := rt.Kind.Connections[c.info.Subresource]; ok {
+			c.resource = rt.connections[c.info.Subresource]
+			c.serveConnection(rt)
+			return
 		}
 	}
 	if !c.beginAudit(c.info.Verb == "watch") || !c.impersonate() {
@@ -192,9 +203,6 @@ func (c *call) serveObject(rt *route, opts *request.ListOptions) error {
 
 // serveSubresource answers requests for a subresource of one object.
 func (c *call) serveSubresource(rt *route) error {
-	if not, found := rt.Kind.Unserved[c.info.Subresource]; found {
-		return notImplemented(not.Why)
-	}
 	sub := rt.subs[c.info.Subresource]
 	if sub == nil || c.info.Rest != "" && c.info.Rest != "/" {
 		c.notFound()
@@ -320,11 +328,6 @@ func (c *call) notSupported(k *kinds.Kind) error {
 		verb = c.req.Method
 	}
 	return apierrors.NewMethodNotSupported(k.GroupResource(), verb)
-}
-
-// notImplemented is the answer to what Kubernetes has and this server has not.
-func notImplemented(why string) error {
-	return &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: http.StatusNotImplemented, Message: why}}
 }
 
 // metricVerb names a verb as metrics do.

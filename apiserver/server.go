@@ -16,11 +16,13 @@ import (
 	"golang.org/x/sync/errgroup"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"vigil/apiserver/admission"
 	"vigil/apiserver/audit"
 	"vigil/apiserver/authn"
 	"vigil/apiserver/authn/external"
 	"vigil/apiserver/authz"
 	"vigil/apiserver/budget"
+	"vigil/apiserver/connect"
 	"vigil/apiserver/flowcontrol"
 	"vigil/apiserver/health"
 	"vigil/apiserver/metrics"
@@ -52,6 +54,8 @@ type Server struct {
 	cacheOf        map[*kinds.Kind]*watchcache.Cache
 	reader         *read.Reader
 	writer         *write.Writer
+	admission      *admission.Chain
+	connector      *connect.Connector
 	routes         map[routeKey]*route
 	paths          *paths
 	metrics        *metrics.Metrics
@@ -147,6 +151,12 @@ func New(config Config) (*Server, error) {
 	})
 	chain, admitted, err := s.makeAdmission()
 	if err != nil {
+		return nil, fmt.Errorf("api server: %w", err)
+	}
+	s.admission = chain
+	connection := config.Connections
+	connection.Objects, connection.Logger = objects{s}, s.log
+	if s.connector, err = connect.New(connection); err != nil {
 		return nil, fmt.Errorf("api server: %w", err)
 	}
 	s.writer = write.New(write.Config{

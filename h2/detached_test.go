@@ -349,6 +349,41 @@ func TestWriteTimeout(t *testing.T) {
 	})
 }
 
+// TestPatient: a handler that says so waits for its window as long as it takes.
+func TestPatient(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		wrote := make(chan error, 1)
+		s := &Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			Patient(w)
+			_, err := w.Write(make([]byte, 200_000))
+			wrote <- err
+		})}
+		r, served := startPipe(t, s, http2.Setting{ID: http2.SettingInitialWindowSize, Val: 10})
+		r.get(1, "/")
+		begun := time.Now()
+		go func() {
+			for {
+				f, err := r.ReadFrame()
+				if err != nil {
+					return
+				}
+				if p, ok := f.(*http2.PingFrame); ok && !p.IsAck() {
+					_ = r.WritePing(true, p.Data)
+					if time.Since(begun) > 10*time.Minute {
+						_ = r.WriteWindowUpdate(1, 1<<20)
+						_ = r.WriteWindowUpdate(0, 1<<20)
+					}
+				}
+			}
+		}()
+		if err := <-wrote; err != nil || time.Since(begun) < 10*time.Minute {
+			t.Errorf("write: %v after %v", err, time.Since(begun))
+		}
+		r.conn.Close()
+		<-served
+	})
+}
+
 // startPipe serves one end of a pipe without TLS and returns the client's.
 func startPipe(t testing.TB, s *Server, settings ...http2.Setting) (*rawClient, <-chan error) {
 	near, far := net.Pipe()

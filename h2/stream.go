@@ -36,6 +36,7 @@ type stream struct {
 	detached     bool
 	queued       bool // in c.line
 	waiting      bool // a handler sleeps in send
+	patient      bool // and may as long as it takes: see Patient
 
 	previous, next *stream // in c.line
 

@@ -134,7 +134,7 @@ func (c *conn) lookStalledLocked(tick time.Duration) {
 	ended := false
 	for st := c.line.first; st != nil; {
 		next := st.next
-		if st.waiting {
+		if st.waiting && !st.patient {
 			if st.stalled += tick; st.stalled > c.limits.write {
 				c.srv.counters.stalled.Add(1)
 				st.weReset, ended = true, true

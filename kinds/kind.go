@@ -95,9 +95,9 @@ type Kind struct {
 	RowConditions func(obj Object) []metav1.TableRowCondition
 
 	Subresources []Subresource
-	// Unserved are subresources that Kubernetes has and this server cannot serve, by name. Discovery lists them, so that
-	// clients and roles know them; requests get 501.
-	Unserved map[string]Unserved
+	// Connections are the subresources through which bytes flow, by name: to a kubelet (exec, attach, portforward, log) or to what
+	// is behind it (proxy). Package apiserver/connect answers them.
+	Connections map[string]Connection
 
 	// PatchAction recognizes a PATCH of the main resource that really asks for an action (one that sets the node of a
 	// pod asks to bind it). It takes what asks for it back out of obj and returns the subresource and the body that
@@ -145,11 +145,10 @@ type Subresource struct {
 	ValidateBody func(body runtime.Object) field.ErrorList
 }
 
-// Unserved is a subresource that is listed and answered with an error.
-type Unserved struct {
-	Kind  string // of the body, in the row's group and version
-	Verbs []string
-	Why   string // the error's message
+// Connection is a subresource through which bytes flow.
+type Connection struct {
+	Kind  string   // of the options or the answer, as discovery names it, in the row's group and version
+	Verbs []string // in discovery's order
 }
 
 // GroupResource names the resource as error messages and metrics do.

@@ -17,11 +17,12 @@ import (
 type Operation string
 
 // The operations. A PATCH is an Update, and a PUT or apply that makes the object a Create; what is POSTed to a subresource
-// (binding, eviction, token) is a Create there.
+// (binding, eviction, token) is a Create there. A Connect reaches through an object (exec, proxy): its Object are the options.
 const (
-	Create Operation = "CREATE"
-	Update Operation = "UPDATE"
-	Delete Operation = "DELETE"
+	Create  Operation = "CREATE"
+	Update  Operation = "UPDATE"
+	Delete  Operation = "DELETE"
+	Connect Operation = "CONNECT"
 )
 
 var operations = []Operation{Create, Update, Delete}

@@ -173,11 +173,11 @@ func aggregated(g group) apidiscovery.APIGroupDiscovery {
 	return out
 }
 
-// subresources are those of a kind by name, the ones that are not served among them.
+// subresources are those of a kind by name.
 func subresources(k *kinds.Kind) []kinds.Subresource {
 	subs := slices.Clone(k.Subresources)
-	for name, not := range k.Unserved {
-		subs = append(subs, kinds.Subresource{Name: name, GVK: k.GVK.GroupVersion().WithKind(not.Kind), Verbs: not.Verbs})
+	for name, connection := range k.Connections {
+		subs = append(subs, kinds.Subresource{Name: name, GVK: k.GVK.GroupVersion().WithKind(connection.Kind), Verbs: connection.Verbs})
 	}
 	slices.SortFunc(subs, func(a, b kinds.Subresource) int { return strings.Compare(a.Name, b.Name) })
 	return subs

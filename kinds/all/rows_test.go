@@ -179,13 +179,13 @@ func TestRows(t *testing.T) {
 			Short: k.ShortNames, Categories: k.Categories, Path: k.Path, Namespaced: k.Namespaced, Verbs: k.Verbs,
 			CreateOnUpdate: k.AllowCreateOnUpdate, Unconditional: k.UnconditionalUpdate, ReturnsDeleted: k.ReturnsDeleted,
 		}
-		if len(k.Subresources)+len(k.Unserved) > 0 {
+		if len(k.Subresources)+len(k.Connections) > 0 {
 			s.Subresources = map[string][]string{}
 		}
 		for _, sub := range k.Subresources {
 			s.Subresources[sub.Name] = sub.Verbs
 		}
-		for name, sub := range k.Unserved {
+		for name, sub := range k.Connections {
 			s.Subresources[name] = sub.Verbs
 		}
 		got[k.GroupResource().String()] = s

@@ -39,8 +39,8 @@ func Node() *kinds.Kind {
 		Columns: nodeColumns,
 		Row:     nodeRow,
 
-		Unserved: map[string]kinds.Unserved{
-			"proxy": {Kind: "NodeProxyOptions", Verbs: anyMethod, Why: "cannot forward a request to a node: " + noRuntime},
+		Connections: map[string]kinds.Connection{
+			"proxy": {Kind: "NodeProxyOptions", Verbs: anyMethod},
 		},
 		Subresources: []kinds.Subresource{{
 			Name: "status", Verbs: []string{"get", "patch", "update"},

@@ -88,18 +88,16 @@ func Pod() *kinds.Kind {
 				Prepare: preparePodStatus, Validate: validatePodStatusUpdate,
 			},
 		},
-		Unserved: map[string]kinds.Unserved{
-			"attach":      {Kind: "PodAttachOptions", Verbs: stream, Why: "cannot attach to a container: " + noRuntime},
-			"exec":        {Kind: "PodExecOptions", Verbs: stream, Why: "cannot execute a command in a container: " + noRuntime},
-			"log":         {Kind: "Pod", Verbs: []string{"get"}, Why: "cannot read the logs of a container: " + noRuntime},
-			"portforward": {Kind: "PodPortForwardOptions", Verbs: stream, Why: "cannot forward ports to a pod: " + noRuntime},
-			"proxy":       {Kind: "PodProxyOptions", Verbs: anyMethod, Why: "cannot forward a request to a pod: " + noRuntime},
+		Connections: map[string]kinds.Connection{
+			"attach":      {Kind: "PodAttachOptions", Verbs: stream},
+			"exec":        {Kind: "PodExecOptions", Verbs: stream},
+			"log":         {Kind: "Pod", Verbs: []string{"get"}},
+			"portforward": {Kind: "PodPortForwardOptions", Verbs: stream},
+			"proxy":       {Kind: "PodProxyOptions", Verbs: anyMethod},
 		},
 		PatchAction: patchedBinding,
 	}
 }
-
-const noRuntime = "this version has no container runtime, nodes are simulated"
 
 // The verbs of subresources through which bytes flow.
 var (

@@ -59,8 +59,8 @@ func Service() *kinds.Kind {
 		Columns: serviceColumns(),
 		Row:     func(obj kinds.Object, now time.Time) []any { return serviceRow(obj.(*corev1.Service), now) },
 
-		Unserved: map[string]kinds.Unserved{
-			"proxy": {Kind: "ServiceProxyOptions", Verbs: anyMethod, Why: "cannot forward a request to a service: " + noRuntime},
+		Connections: map[string]kinds.Connection{
+			"proxy": {Kind: "ServiceProxyOptions", Verbs: anyMethod},
 		},
 		Subresources: []kinds.Subresource{{
 			Name:  "status",

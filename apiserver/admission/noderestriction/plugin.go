@@ -57,8 +57,8 @@ type check struct {
 func (*Plugin) Name() string { return "NodeRestriction" }
 
 // Handles implements admission.Plugin.
-func (*Plugin) Handles(k *kinds.Kind, _ string, _ admission.Operation) bool {
-	return rules[k.GroupResource()] != nil
+func (*Plugin) Handles(k *kinds.Kind, _ string, op admission.Operation) bool {
+	return op != admission.Connect && rules[k.GroupResource()] != nil
 }
 
 // Admit implements admission.Mutator. It changes nothing: upstream's refuses in this phase, before other plug-ins are asked.

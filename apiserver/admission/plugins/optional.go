@@ -47,8 +47,8 @@ type NamespaceExists struct{ Reader admission.Reader }
 func (NamespaceExists) Name() string { return "NamespaceExists" }
 
 // Handles implements admission.Plugin.
-func (NamespaceExists) Handles(k *kinds.Kind, _ string, _ admission.Operation) bool {
-	return k.Namespaced
+func (NamespaceExists) Handles(k *kinds.Kind, _ string, op admission.Operation) bool {
+	return k.Namespaced && op != admission.Connect
 }
 
 // Admit implements admission.Mutator.
