@@ -71,7 +71,8 @@ type PodReference struct {
 type SandboxOptions struct {
 	CgroupParent string // of the pod, as Cgroups.Ensure returned it; "": the runtime's own choice
 	Hostname     string
-	DNS          *DNS // nil: the runtime's own choice
+	DNS          *DNS    // nil: the runtime's own choice
+	Groups       []int64 // supplemental groups that volumes ask for
 }
 
 // DNS is what a pod's resolv.conf says.
@@ -115,7 +116,8 @@ type ContainerOptions struct {
 	Mounts        []Mount
 	Devices       []Device
 	CDIDevices    []string
-	Target        string // ID of the container whose process namespace it joins (ephemeral containers); "" for none
+	Groups        []int64 // supplemental groups that volumes ask for
+	Target        string  // ID of the container whose process namespace it joins (ephemeral containers); "" for none
 }
 
 // EnvVar is an environment variable.
