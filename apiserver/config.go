@@ -54,7 +54,7 @@ type Config struct {
 	WriteHooks map[schema.GroupResource]write.Hook
 	// Tokens says how service account tokens are issued and checked; its Objects are the server's.
 	Tokens satoken.Config
-	// Authorizer decides; by default authz.Components.
+	// Authorizer decides what callers may do; there is no default.
 	Authorizer authz.Authorizer
 	// Auditor writes down who did what; nil does not.
 	Auditor *audit.Auditor
@@ -121,9 +121,8 @@ func (c Config) withDefaults() (Config, error) {
 		return c, errors.New("api server: no store")
 	case c.Kinds == nil:
 		return c, errors.New("api server: no kinds")
-	}
-	if c.Authorizer == nil {
-		c.Authorizer = authz.Components{}
+	case c.Authorizer == nil:
+		return c, errors.New("api server: no authorizer")
 	}
 	if c.TLSMinVersion == 0 {
 		c.TLSMinVersion = tls.VersionTLS12

@@ -102,6 +102,7 @@ func (s *Server) config() apiserver.Config {
 		ClientCAFile: write("ca.crt", s.ca.CertPEM()),
 		Store:        s.Store,
 		Kinds:        s.Table,
+		Authorizer:   components{},
 		// No controllers make service accounts here, nobody says that nodes are ready, and no test waits five minutes for an eviction.
 		Admission: plugins.Config{Disable: []string{"ServiceAccount", "TaintNodesByCondition", "DefaultTolerationSeconds"}},
 		Logger:    slog.New(slog.NewTextHandler(s.t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn})),

@@ -20,16 +20,3 @@ type RuleResolver interface {
 	// RulesFor returns what it found out, also with an error.
 	RulesFor(ctx context.Context, user *authn.User, namespace string) (Rules, error)
 }
-
-// RulesFor implements [RuleResolver].
-func (c Components) RulesFor(ctx context.Context, user *authn.User, _ string) (Rules, error) {
-	allowed, _, err := c.Authorize(ctx, &Attributes{User: user})
-	if !allowed {
-		return Rules{}, err
-	}
-	all := []string{"*"}
-	return Rules{
-		Resource:    []authorizationv1.ResourceRule{{Verbs: all, APIGroups: all, Resources: all}},
-		NonResource: []authorizationv1.NonResourceRule{{Verbs: all, NonResourceURLs: all}},
-	}, nil
-}
