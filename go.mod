@@ -46,6 +46,11 @@ require (
 )
 
 require (
+	k8s.io/cri-api v0.37.2
+	k8s.io/cri-client v0.37.2 // indirect
+)
+
+require (
 	cel.dev/expr v0.25.2 // indirect
 	github.com/Azure/go-ansiterm v0.0.0-20250102033503-faa5f7b0171c // indirect
 	github.com/MakeNowJust/heredoc v1.0.0 // indirect

@@ -1,0 +1,209 @@
+package containerd
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path"
+	"strings"
+
+	"github.com/distribution/reference"
+)
+
+// maxDocument is how large a file of an archive may be that is read for names: indexes and manifests, not layers.
+const maxDocument = 4 << 20
+
+// archived is an image in an archive.
+type archived struct {
+	name string // normalised, with tag or digest; "": it has none
+	id   string // digest of its configuration, as the runtime reports it; "": not known
+}
+
+// document is what indexes, manifests and docker-save's manifest.json have in common, of what is needed here.
+type document struct {
+	Manifests []descriptor `json:"manifests"`
+	Config    descriptor   `json:"config"`
+}
+
+type descriptor struct {
+	MediaType   string            `json:"mediaType"`
+	Digest      string            `json:"digest"`
+	Annotations map[string]string `json:"annotations"`
+	Platform    *struct {
+		OS           string `json:"os"`
+		Architecture string `json:"architecture"`
+	} `json:"platform"`
+}
+
+// saved is an image in a docker-save archive's manifest.json.
+type saved struct {
+	Config   string
+	RepoTags []string
+}
+
+// readArchive lists the images in an archive: a tar, possibly compressed by gzip, with an OCI image layout or with what docker
+// save writes. arch is the architecture whose image counts where there are several. It fails when it is neither.
+func readArchive(file, arch string) ([]archived, error) {
+	opened, err := os.Open(file)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = opened.Close() }()
+	documents, err := readDocuments(opened)
+	if err != nil {
+		return nil, fmt.Errorf("%s is not an image archive: %w", file, err)
+	}
+	var images []archived
+	switch {
+	case documents["index.json"] != nil:
+		images, err = layoutImages(documents, arch)
+	case documents["manifest.json"] != nil:
+		images, err = savedImages(documents["manifest.json"])
+	default:
+		return nil, fmt.Errorf("%s is not an image archive: it has neither index.json (OCI image layout) nor manifest.json (docker save)", file)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	if len(images) == 0 {
+		return nil, fmt.Errorf("%s has no images", file)
+	}
+	return images, nil
+}
+
+// readDocuments reads what is small in a tar, and skips over layers where the file can.
+func readDocuments(file *os.File) (map[string][]byte, error) {
+	var in io.Reader = file
+	head := make([]byte, 2)
+	if _, err := io.ReadFull(file, head); err != nil {
+		return nil, errors.New("the file is empty")
+	}
+	if _, err := file.Seek(0, io.SeekStart); err != nil {
+		return nil, err
+	}
+	if bytes.Equal(head, []byte{0x1f, 0x8b}) {
+		unpacked, err := gzip.NewReader(file)
+		if err != nil {
+			return nil, err
+		}
+		in = unpacked
+	}
+	documents := map[string][]byte{}
+	for r := tar.NewReader(in); ; {
+		header, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			return documents, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		if header.Typeflag != tar.TypeReg || header.Size > maxDocument {
+			continue
+		}
+		first := make([]byte, 1)
+		if n, _ := r.Read(first); n == 0 || first[0] != '{' && first[0] != '[' {
+			continue
+		}
+		rest, err := io.ReadAll(r)
+		if err != nil {
+			return nil, err
+		}
+		documents[path.Clean(header.Name)] = append(first, rest...)
+	}
+}
+
+// layoutImages follows an OCI image layout from index.json to the configurations.
+func layoutImages(documents map[string][]byte, arch string) ([]archived, error) {
+	var index document
+	if err := json.Unmarshal(documents["index.json"], &index); err != nil {
+		return nil, fmt.Errorf("index.json: %w", err)
+	}
+	var images []archived
+	for _, entry := range index.Manifests {
+		image := archived{id: configuration(documents, entry, arch, 0)}
+		for _, key := range []string{"io.containerd.image.name", "org.opencontainers.image.ref.name"} {
+			// A reference that is only a tag, as the specification wants it, names no image.
+			if text := entry.Annotations[key]; image.name == "" && strings.ContainsAny(text, ":/") {
+				name, err := normalise(text)
+				if err != nil {
+					return nil, err
+				}
+				image.name = name
+			}
+		}
+		images = append(images, image)
+	}
+	return images, nil
+}
+
+// configuration is the digest of the configuration of the image for arch that a descriptor leads to, through indexes.
+func configuration(documents map[string][]byte, entry descriptor, arch string, depth int) string {
+	algorithm, hash, _ := strings.Cut(entry.Digest, ":")
+	var d document
+	if depth > 3 || json.Unmarshal(documents["blobs/"+algorithm+"/"+hash], &d) != nil {
+		return ""
+	}
+	if len(d.Manifests) == 0 {
+		return d.Config.Digest
+	}
+	for _, inner := range d.Manifests {
+		if inner.Platform == nil || inner.Platform.OS == "linux" && inner.Platform.Architecture == arch {
+			return configuration(documents, inner, arch, depth+1)
+		}
+	}
+	return ""
+}
+
+// savedImages reads the manifest.json of docker save.
+func savedImages(manifest []byte) ([]archived, error) {
+	var all []saved
+	if err := json.Unmarshal(manifest, &all); err != nil {
+		return nil, fmt.Errorf("manifest.json: %w", err)
+	}
+	var images []archived
+	for _, s := range all {
+		// The configuration is named after its hash: "<hash>.json", or "blobs/sha256/<hash>".
+		id := "sha256:" + strings.TrimSuffix(path.Base(s.Config), ".json")
+		for _, tag := range s.RepoTags {
+			name, err := normalise(tag)
+			if err != nil {
+				return nil, err
+			}
+			images = append(images, archived{name: name, id: id})
+		}
+		if len(s.RepoTags) == 0 {
+			images = append(images, archived{id: id})
+		}
+	}
+	return images, nil
+}
+
+// normalise gives an image's name as the runtime has it: with a registry, and a tag if there is no digest.
+func normalise(name string) (string, error) {
+	named, err := reference.ParseDockerRef(name)
+	if err != nil {
+		return "", fmt.Errorf("image name %q: %w", name, err)
+	}
+	return named.String(), nil
+}
+
+// familiar is the name as people write it in a pod: without what normalising adds.
+func familiar(name string) string {
+	named, err := reference.ParseDockerRef(name)
+	if err != nil {
+		return name
+	}
+	return strings.TrimSuffix(reference.FamiliarString(named), ":latest")
+}
+
+func digest(content []byte) string {
+	sum := sha256.Sum256(content)
+	return "sha256:" + hex.EncodeToString(sum[:])
+}

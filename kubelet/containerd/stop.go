@@ -1,0 +1,78 @@
+package containerd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+// Stop ends every container and then containerd, and clears the state directory: no process, mount or network namespace is
+// left. Images stay. It works on what is there, whoever has started it, and starts a containerd that has died, because only that knows
+// how to take a pod's network down.
+func (d *Daemon) Stop(ctx context.Context) error {
+	p, err := readProcess(d.config.processFile())
+	if err != nil {
+		return fmt.Errorf("look for a running containerd: %w", err)
+	}
+	if p == nil {
+		return d.clearState(ctx) // never started, or stopped before
+	}
+	var failed error
+	if err := d.Start(ctx); err != nil {
+		failed = err
+	} else if err := d.removePods(ctx); err != nil {
+		failed = err
+	}
+	if d.running != nil {
+		if err := end(ctx, d.running); err != nil {
+			return errors.Join(failed, err)
+		}
+		d.running = nil
+	}
+	// What could not be asked to go is taken away: the shims know no more than their containers.
+	if err := d.clearState(ctx); err != nil {
+		return errors.Join(failed, err)
+	}
+	if err := os.Remove(d.config.processFile()); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return errors.Join(failed, err)
+	}
+	return failed
+}
+
+// Reset stops everything and removes the root directory: images and containers are gone.
+func (d *Daemon) Reset(ctx context.Context) error {
+	if err := d.Stop(ctx); err != nil {
+		return err
+	}
+	if err := os.RemoveAll(d.config.RootDir); err != nil {
+		return fmt.Errorf("remove the container runtime's directory: %w", err)
+	}
+	return nil
+}
+
+// removePods stops and removes all sandboxes, with what is in them.
+func (d *Daemon) removePods(ctx context.Context) error {
+	conn, err := d.dial()
+	if err != nil {
+		return err
+	}
+	defer func() { _ = conn.Close() }()
+	client := runtimeapi.NewRuntimeServiceClient(conn)
+	list, err := client.ListPodSandbox(ctx, &runtimeapi.ListPodSandboxRequest{})
+	if err != nil {
+		return fmt.Errorf("list sandboxes: %w", err)
+	}
+	var failed []error
+	for _, sandbox := range list.Items {
+		// Stopping kills at once the containers that still run; whoever wants them to have their time has stopped them before.
+		if _, err := client.StopPodSandbox(ctx, &runtimeapi.StopPodSandboxRequest{PodSandboxId: sandbox.Id}); err != nil {
+			failed = append(failed, fmt.Errorf("stop sandbox %s: %w", sandbox.Id, err))
+		} else if _, err := client.RemovePodSandbox(ctx, &runtimeapi.RemovePodSandboxRequest{PodSandboxId: sandbox.Id}); err != nil {
+			failed = append(failed, fmt.Errorf("remove sandbox %s: %w", sandbox.Id, err))
+		}
+	}
+	return errors.Join(failed...)
+}
