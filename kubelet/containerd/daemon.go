@@ -6,13 +6,16 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
@@ -212,11 +215,14 @@ func (d *Daemon) Ready(ctx context.Context) error {
 			return nil
 		}
 		if d.running != nil && !d.running.alive() {
-			return fmt.Errorf("containerd has ended: %s", d.lastWords())
+			return fmt.Errorf("containerd has ended; the last of its log, %s:\n%s", d.config.logFile(), d.lastWords())
+		}
+		if status.Code(err) == codes.Unimplemented { // it serves when all its plug-ins have started
+			return fmt.Errorf("containerd runs without the Container Runtime Interface; the last of its log, %s:\n%s", d.config.logFile(), d.lastWords())
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("containerd is not ready: %w (%s)", err, d.config.logFile())
+			return fmt.Errorf("containerd is not ready (its log is %s): %w", d.config.logFile(), err)
 		case <-tick.C:
 		}
 	}
@@ -245,13 +251,19 @@ func ready(ctx context.Context, client runtimeapi.RuntimeServiceClient) error {
 	return nil
 }
 
-// lastWords are the last lines of the log, for the error that says why there is no containerd.
+// lastWords are the last complaints in the log, or its last lines, for the error that says why there is no containerd.
 func (d *Daemon) lastWords() string {
 	content, err := os.ReadFile(d.config.logFile())
 	if err != nil {
 		return err.Error()
 	}
 	lines := strings.Split(strings.TrimSpace(string(content)), "\n")
+	complaints := slices.DeleteFunc(slices.Clone(lines), func(line string) bool {
+		return !strings.Contains(line, "level=error") && !strings.Contains(line, "level=fatal") && !strings.Contains(line, "failed to load plugin")
+	})
+	if len(complaints) > 0 {
+		lines = complaints
+	}
 	return strings.Join(lines[max(0, len(lines)-3):], "\n")
 }
 

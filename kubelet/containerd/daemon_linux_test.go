@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
@@ -47,7 +48,7 @@ func (c client) runDemo(t *testing.T, image string, args ...string) (sandbox, co
 	ctx := testContext(t)
 	logs := t.TempDir()
 	config := &runtimeapi.PodSandboxConfig{
-		Metadata:     &runtimeapi.PodSandboxMetadata{Name: "demo", Namespace: "default", Uid: t.Name(), Attempt: 0},
+		Metadata:     &runtimeapi.PodSandboxMetadata{Name: "demo", Namespace: "default", Uid: uuid.NewString()},
 		LogDirectory: logs,
 		Linux: &runtimeapi.LinuxPodSandboxConfig{
 			CgroupParent: nstest.CgroupRoot(),

@@ -61,6 +61,7 @@ func (c Config) command(log *os.File) *exec.Cmd {
 	command := exec.Command(c.program("containerd"), "--config", c.configFile())
 	command.Stdout, command.Stderr = log, log
 	command.Dir = "/"
+	command.Env = append(os.Environ(), "PATH="+c.BinDir+string(os.PathListSeparator)+os.Getenv("PATH")) // the shim looks for runc
 	command.SysProcAttr = ownSession()
 	return command
 }

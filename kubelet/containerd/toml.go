@@ -15,7 +15,7 @@ version = 4
 root = {{q .Data}}
 state = {{q .StateDir}}
 imports = []
-oom_score = -999
+oom_score = {{if .RestrictOOMScore}}0{{else}}-999{{end}}
 disabled_plugins = [
   # Snapshotters and file systems that nodes here do not use.
   'io.containerd.snapshotter.v1.blockfile', 'io.containerd.snapshotter.v1.erofs',
