@@ -220,3 +220,21 @@ func readPairs(dir, file string, pair func(key []byte, value uint64)) error {
 	}
 	return nil
 }
+
+// Processes lists the processes of a group, without those of groups below.
+func (t *Tree) Processes(group string) ([]int, error) {
+	found, err := words(filepath.Join(t.controller["memory"], group), "cgroup.procs")
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("%w: %s", ErrGone, group)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("list processes of group %s: %w", group, err)
+	}
+	pids := make([]int, 0, len(found))
+	for _, word := range found {
+		if pid, err := strconv.Atoi(word); err == nil && pid > 0 {
+			pids = append(pids, pid)
+		}
+	}
+	return pids, nil
+}

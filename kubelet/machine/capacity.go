@@ -146,3 +146,9 @@ func readNumber(file string) (int64, error) {
 	}
 	return strconv.ParseInt(strings.TrimSpace(string(content)), 10, 64)
 }
+
+// Memory is the size of the machine's memory in bytes.
+func Memory() (uint64, error) {
+	total, err := Config{}.meminfo("MemTotal:")
+	return uint64(total), err
+}

@@ -1,0 +1,235 @@
+package stats
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"vigil/kubelet/machine"
+)
+
+// podDisk is what a pod has on disk. It is never changed once it is published.
+type podDisk struct {
+	time    time.Time
+	volumes []volumeDisk
+	layers  map[string]layer    // writable layers by container ID
+	logs    map[string]usedDisk // by container name
+	other   usedDisk            // what the kubelet itself keeps for the pod: etc-hosts
+}
+
+// usedDisk is what files take.
+type usedDisk struct{ bytes, inodes uint64 }
+
+func (u *usedDisk) add(other usedDisk) {
+	u.bytes += other.bytes
+	u.inodes += other.inodes
+}
+
+type layer struct {
+	usedDisk
+	time time.Time
+}
+
+type volumeDisk struct {
+	usedDisk
+	name      string
+	claim     string // of a PersistentVolumeClaim; "": none
+	ephemeral bool   // on the node's disk, and gone with the pod
+	files     machine.Filesystem
+}
+
+// fileSystems are those of the runtime.
+type fileSystems struct {
+	time           time.Time
+	images, layers machine.Filesystem
+	imagesUsed     usedDisk
+	layersUsed     usedDisk
+	separate       bool // writable layers are on another file system than images
+}
+
+// CountDisks counts what all pods have on disk, and how full the runtime's file systems are. Run does it once a minute.
+func (p *Provider) CountDisks(ctx context.Context) error {
+	files, err := p.fileSystems(ctx)
+	layers := map[types.UID]map[string]layer{}
+	answer, failed := p.config.Runtime.ListContainerStats(ctx, &runtimeapi.ListContainerStatsRequest{})
+	if failed != nil {
+		err = errors.Join(err, fmt.Errorf("ask for writable layers: %w", failed))
+	} else {
+		for _, s := range answer.Stats {
+			if s.WritableLayer == nil {
+				continue
+			}
+			uid := types.UID(s.Attributes.GetLabels()[podUIDLabel])
+			if layers[uid] == nil {
+				layers[uid] = map[string]layer{}
+			}
+			used := usedDisk{bytes: s.WritableLayer.UsedBytes.GetValue(), inodes: s.WritableLayer.InodesUsed.GetValue()}
+			layers[uid][s.Attributes.GetId()] = layer{usedDisk: used, time: time.Unix(0, s.WritableLayer.Timestamp)}
+		}
+	}
+	disks := map[types.UID]*podDisk{}
+	for _, pod := range p.config.Pods() {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		disks[pod.UID] = p.countPod(pod, layers[pod.UID])
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.disks = disks
+	if files != nil {
+		p.files = files
+	}
+	return err
+}
+
+// fileSystems asks the runtime where it keeps things.
+func (p *Provider) fileSystems(ctx context.Context) (*fileSystems, error) {
+	info, err := p.config.Images.ImageFsInfo(ctx, &runtimeapi.ImageFsInfoRequest{})
+	if err != nil {
+		return nil, fmt.Errorf("ask for the file system of images: %w", err)
+	}
+	if len(info.ImageFilesystems) == 0 {
+		return nil, errors.New("the runtime names no file system of images")
+	}
+	images := info.ImageFilesystems[0]
+	found := &fileSystems{time: time.Now(), imagesUsed: usedOf(images)}
+	if found.images, err = statNear(images.GetFsId().GetMountpoint()); err != nil {
+		return nil, fmt.Errorf("measure the file system of images: %w", err)
+	}
+	found.layers = found.images
+	if len(info.ContainerFilesystems) > 0 {
+		layers := info.ContainerFilesystems[0]
+		found.layersUsed = usedOf(layers)
+		if found.layers, err = statNear(layers.GetFsId().GetMountpoint()); err != nil {
+			return nil, fmt.Errorf("measure the file system of writable layers: %w", err)
+		}
+		found.separate = found.layers.Device != found.images.Device
+	}
+	return found, nil
+}
+
+// statNear measures the file system of a directory that may not have been made yet.
+func statNear(path string) (machine.Filesystem, error) {
+	for {
+		found, err := machine.Stat(path)
+		if !errors.Is(err, fs.ErrNotExist) || path == "/" || path == "." {
+			return found, err
+		}
+		path = filepath.Dir(path)
+	}
+}
+
+func usedOf(usage *runtimeapi.FilesystemUsage) usedDisk {
+	return usedDisk{bytes: usage.GetUsedBytes().GetValue(), inodes: usage.GetInodesUsed().GetValue()}
+}
+
+func (p *Provider) countPod(pod *corev1.Pod, layers map[string]layer) *podDisk {
+	d := &podDisk{time: time.Now(), layers: layers, logs: map[string]usedDisk{}}
+	dir := filepath.Join(p.config.RootDir, "pods", string(pod.UID))
+	for i := range pod.Spec.Volumes {
+		if v, ok := p.countVolume(pod, dir, &pod.Spec.Volumes[i]); ok {
+			d.volumes = append(d.volumes, v)
+		}
+	}
+	logs := filepath.Join(p.config.LogDir, pod.Namespace+"_"+pod.Name+"_"+string(pod.UID))
+	entries, _ := os.ReadDir(logs) // a pod without logs has none
+	for _, entry := range entries {
+		if entry.IsDir() {
+			d.logs[entry.Name()] = count(filepath.Join(logs, entry.Name()))
+		}
+	}
+	d.other = count(filepath.Join(dir, "etc-hosts"))
+	return d
+}
+
+// countVolume counts what is in a volume. Those of the host, and those that are not mounted, have no figures.
+func (p *Provider) countVolume(pod *corev1.Pod, dir string, volume *corev1.Volume) (volumeDisk, bool) {
+	v := volumeDisk{name: volume.Name}
+	path, plugin := "", ""
+	switch {
+	case volume.EmptyDir != nil:
+		plugin, v.ephemeral = "empty-dir", volume.EmptyDir.Medium == corev1.StorageMediumDefault
+	case volume.ConfigMap != nil:
+		plugin, v.ephemeral = "configmap", true
+	case volume.Secret != nil:
+		plugin = "secret"
+	case volume.Projected != nil:
+		plugin = "projected"
+	case volume.DownwardAPI != nil:
+		plugin, v.ephemeral = "downward-api", true
+	default:
+		if p.config.VolumePath == nil {
+			return v, false
+		}
+		mounted := false
+		if path, mounted = p.config.VolumePath(pod, volume.Name); !mounted {
+			return v, false
+		}
+		switch {
+		case volume.PersistentVolumeClaim != nil:
+			v.claim = volume.PersistentVolumeClaim.ClaimName
+		case volume.Ephemeral != nil:
+			v.claim = pod.Name + "-" + volume.Name
+		}
+	}
+	if plugin != "" {
+		path = filepath.Join(dir, "volumes", "kubernetes.io~"+plugin, volume.Name)
+	}
+	var err error
+	if v.files, err = machine.Stat(path); err != nil {
+		return v, false
+	}
+	if plugin == "" {
+		v.usedDisk = usedDisk{bytes: v.files.Used, inodes: v.files.InodesUsed} // a volume of others is a file system of its own
+	} else {
+		v.usedDisk = count(path)
+	}
+	return v, true
+}
+
+// count adds up what is below a path on its file system, a file with several names once.
+func count(path string) (used usedDisk) {
+	var device uint64
+	linked := map[uint64]bool{}
+	_ = filepath.WalkDir(path, func(name string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return nil // it goes while we look, or may not be read
+		}
+		info, err := entry.Info()
+		if err != nil {
+			return nil
+		}
+		stat, ok := info.Sys().(*syscall.Stat_t)
+		if !ok {
+			return nil
+		}
+		if device == 0 {
+			device = stat.Dev
+		}
+		if stat.Dev != device {
+			if entry.IsDir() {
+				return fs.SkipDir
+			}
+			return nil
+		}
+		if stat.Nlink > 1 && !entry.IsDir() {
+			if linked[stat.Ino] {
+				return nil
+			}
+			linked[stat.Ino] = true
+		}
+		used.add(usedDisk{bytes: uint64(stat.Blocks) * 512, inodes: 1})
+		return nil
+	})
+	return used
+}
