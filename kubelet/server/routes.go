@@ -1,0 +1,70 @@
+package server
+
+import (
+	"net/http"
+	"net/http/pprof"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+)
+
+// routes says who answers for which path, once the caller may.
+func (s *Server) routes() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /pods", s.pods)
+	mux.HandleFunc("GET /pods/{$}", s.pods)
+	mux.HandleFunc("GET /runningpods/{$}", s.runningPods)
+	mux.HandleFunc("GET /containerLogs/{namespace}/{pod}/{container}", s.containerLogs)
+	for _, uid := range []string{"", "/{uid}"} { // the old form names the pod's UID
+		for _, method := range []string{"GET ", "POST "} {
+			mux.HandleFunc(method+"/exec/{namespace}/{pod}"+uid+"/{container}", s.exec)
+			mux.HandleFunc(method+"/attach/{namespace}/{pod}"+uid+"/{container}", s.attach)
+			mux.HandleFunc(method+"/portForward/{namespace}/{pod}"+uid, s.portForward)
+		}
+		mux.HandleFunc("POST /run/{namespace}/{pod}"+uid+"/{container}", s.run)
+	}
+	mux.HandleFunc("/healthz", s.healthz)
+	mux.HandleFunc("/healthz/{check}", s.healthz)
+	mux.HandleFunc("GET /configz", s.configz)
+	mux.Handle("GET /logs/", s.nodeLogs())
+	if s.config.Checkpoints != nil {
+		mux.HandleFunc("POST /checkpoint/{namespace}/{pod}/{container}", s.checkpoint)
+	}
+	for path, from := range map[string]prometheus.Gatherer{"/metrics": s.config.Metrics, "/metrics/probes": s.config.Probes} {
+		if from != nil {
+			mux.Handle("GET "+path, promhttp.HandlerFor(from, promhttp.HandlerOpts{EnableOpenMetrics: true}))
+		}
+	}
+	for path, handler := range s.config.Handlers {
+		mux.Handle(path, handler)
+	}
+	mux.HandleFunc("GET /debug/pprof/", pprof.Index)
+	mux.HandleFunc("GET /debug/pprof/cmdline", pprof.Cmdline)
+	mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
+	mux.HandleFunc("GET /debug/pprof/symbol", pprof.Symbol)
+	mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
+	return mux
+}
+
+// ServeHTTP is the way of a request: who it is, whether they may, and then who answers.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	defer s.metrics.begin(r)()
+	user, err := s.who.authenticate(r)
+	if err != nil {
+		s.log.Debug("request refused", "err", err, "remote", r.RemoteAddr)
+	}
+	if user == nil {
+		http.Error(w, "Unauthorized", http.StatusUnauthorized)
+		return
+	}
+	allowed, what, err := s.may.authorize(r, user)
+	switch {
+	case err != nil:
+		s.log.Warn("cannot ask whether a request is allowed", "err", err)
+		http.Error(w, "Authorization error ("+what+")", http.StatusInternalServerError)
+	case !allowed:
+		http.Error(w, "Forbidden ("+what+")", http.StatusForbidden)
+	default:
+		s.handler.ServeHTTP(w, r)
+	}
+}
