@@ -35,7 +35,9 @@ var BridgeAddress = netip.MustParseAddr(defaultGateway)
 type Namespace struct {
 	Name    string
 	Path    string     // a file that can be given to setns(2) and to `ip netns`
-	Address netip.Addr // of its eth0
+	Address netip.Addr // of its eth0; invalid: it has none
+
+	number int
 }
 
 // made counts the namespaces of this process: their names and addresses never come back, so that no neighbour cache is wrong.
@@ -50,21 +52,32 @@ var made struct {
 func NewNamespace(t testing.TB) *Namespace {
 	t.Helper()
 	Need(t)
+	n := NewBareNamespace(t)
 	made.Lock()
 	defer made.Unlock()
-	made.count++
-	if made.count > 250 {
+	if n.number > 250 {
 		t.Fatal("more than 250 namespaces in one process")
 	}
-	n := &Namespace{
-		Name:    fmt.Sprintf("ns%d", made.count),
-		Address: netip.AddrFrom4([4]byte{192, 168, 90, byte(made.count + 1)}),
-	}
-	n.Path = filepath.Join(namespaceDir, n.Name)
+	n.Address = netip.AddrFrom4([4]byte{192, 168, 90, byte(n.number + 1)})
 	bridge, err := ensureBridge()
 	if err != nil {
 		t.Fatalf("bridge %s: %v", BridgeName, err)
 	}
+	if err := n.join(bridge); err != nil {
+		t.Fatalf("join network namespace: %v", err)
+	}
+	return n
+}
+
+// NewBareNamespace makes a network namespace that is joined to nothing, as a pod's is before CNI.
+func NewBareNamespace(t testing.TB) *Namespace {
+	t.Helper()
+	Need(t)
+	made.Lock()
+	defer made.Unlock()
+	made.count++
+	n := &Namespace{Name: fmt.Sprintf("ns%d", made.count), number: made.count}
+	n.Path = filepath.Join(namespaceDir, n.Name)
 	if err := makeNamespace(n.Path); err != nil {
 		t.Fatalf("make network namespace: %v", err)
 	}
@@ -73,9 +86,6 @@ func NewNamespace(t testing.TB) *Namespace {
 			t.Errorf("remove network namespace: %v", err)
 		}
 	})
-	if err := n.join(bridge); err != nil {
-		t.Fatalf("join network namespace: %v", err)
-	}
 	return n
 }
 

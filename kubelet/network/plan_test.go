@@ -1,0 +1,102 @@
+package network
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func testPeer(name, cidr, address string, more ...string) peer {
+	p := peer{name: name, cidrs: []netip.Prefix{netip.MustParsePrefix(cidr)}, addresses: []netip.Addr{netip.MustParseAddr(address)}}
+	for _, text := range more {
+		if prefix, err := netip.ParsePrefix(text); err == nil {
+			p.cidrs = append(p.cidrs, prefix)
+		} else {
+			p.addresses = append(p.addresses, netip.MustParseAddr(text))
+		}
+	}
+	return p
+}
+
+func (p plan) lines() []string {
+	lines := []string{}
+	for r := range p.routes {
+		lines = append(lines, fmt.Sprintf("%s via %s link %d", r.to, r.via, r.link))
+	}
+	for n := range p.neighbors {
+		lines = append(lines, fmt.Sprintf("%s at %s", n.ip, n.mac.address()))
+	}
+	for f := range p.forwards {
+		lines = append(lines, fmt.Sprintf("%s to %s", f.mac.address(), f.node))
+	}
+	for _, m := range p.missing {
+		lines = append(lines, "no way to "+m)
+	}
+	slices.Sort(lines)
+	return lines
+}
+
+func TestMakePlan(t *testing.T) {
+	here := local{networks: []network{
+		{netip.MustParsePrefix("127.0.0.1/8"), 1}, {netip.MustParsePrefix("192.168.0.1/24"), 2}, {netip.MustParsePrefix("172.16.0.1/16"), 3},
+		{netip.MustParsePrefix("fd00::1/64"), 2},
+	}, mtu: 1500, link: 2}
+	self := testPeer("self", "10.244.0.0/24", "192.168.0.1")
+	dual := testPeer("self", "10.244.0.0/24", "192.168.0.1", "fd01::/64", "fd00::1")
+	tests := []struct {
+		name  string
+		mode  Mode
+		self  peer
+		peers []peer
+		want  []string
+	}{
+		{"nobody", ModeAuto, self, []peer{self}, []string{}},
+		{"on the same network", ModeAuto, self, []peer{testPeer("b", "10.244.1.0/24", "192.168.0.2")}, []string{"10.244.1.0/24 via 192.168.0.2 link 2"}},
+		{"on another link's network", ModeAuto, self, []peer{testPeer("b", "10.244.1.0/24", "172.16.9.9")}, []string{"10.244.1.0/24 via 172.16.9.9 link 3"}},
+		{"far away", ModeAuto, self, []peer{testPeer("b", "10.244.1.0/24", "10.9.9.9")},
+			[]string{"02:76:0a:f4:01:00 to 10.9.9.9", "10.244.1.0 at 02:76:0a:f4:01:00", "10.244.1.0/24 via 10.244.1.0 link 0"}},
+		{"near, by VXLAN", ModeVXLAN, self, []peer{testPeer("b", "10.244.1.0/24", "192.168.0.2")},
+			[]string{"02:76:0a:f4:01:00 to 192.168.0.2", "10.244.1.0 at 02:76:0a:f4:01:00", "10.244.1.0/24 via 10.244.1.0 link 0"}},
+		{"far away, by routes only", ModeHostGW, self, []peer{testPeer("b", "10.244.1.0/24", "10.9.9.9")}, []string{"no way to b"}},
+		{"nothing wanted", ModeNone, self, []peer{testPeer("b", "10.244.1.0/24", "192.168.0.2")}, []string{}},
+		{"on this machine", ModeAuto, self, []peer{testPeer("b", "10.244.1.0/24", "192.168.0.1"), testPeer("c", "10.244.2.0/24", "172.16.0.1")}, []string{}},
+		{"not ready", ModeAuto, self, []peer{{name: "b", cidrs: []netip.Prefix{netip.MustParsePrefix("10.244.1.0/24")}}, {name: "c", addresses: []netip.Addr{netip.MustParseAddr("192.168.0.9")}}}, []string{}},
+		{"two families", ModeAuto, dual, []peer{testPeer("b", "10.244.1.0/24", "192.168.0.2", "fd01:0:0:1::/64", "fd00::2")},
+			[]string{"10.244.1.0/24 via 192.168.0.2 link 2", "fd01:0:0:1::/64 via fd00::2 link 2"}},
+		{"two families, far away", ModeAuto, dual, []peer{testPeer("b", "10.244.1.0/24", "10.9.9.9", "fd01:0:0:1::/64", "fd09::2")},
+			[]string{"02:76:0a:f4:01:00 to 10.9.9.9", "10.244.1.0 at 02:76:0a:f4:01:00", "10.244.1.0/24 via 10.244.1.0 link 0",
+				"fd01:0:0:1:: at 02:76:0a:f4:01:00", "fd01:0:0:1::/64 via fd01:0:0:1:: link 0"}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			if diff := cmp.Diff(tt.want, makePlan(tt.mode, tt.self, tt.peers, here).lines()); diff != "" {
+				t.Errorf("plan (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestPodsAndNodes(t *testing.T) {
+	peers := []peer{
+		testPeer("a", "10.244.1.0/24", "192.168.0.2"), testPeer("b", "10.244.0.0/24", "192.168.0.1"), testPeer("c", "10.244.3.0/24", "10.244.3.7"),
+		testPeer("d", "fd01::/64", "fd00::1", "255.255.255.255", "10.244.3.128/25"),
+	}
+	want := []string{"10.244.0.0-10.244.1.255", "10.244.3.0-10.244.3.255", "192.168.0.1-192.168.0.2", "255.255.255.255-255.255.255.255"}
+	var got []string
+	for _, s := range podsAndNodes(peers, true) {
+		got = append(got, s.first.String()+"-"+s.last.String())
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("IPv4 (-want +got):\n%s", diff)
+	}
+	want, got = []string{"fd00::1-fd00::1", "fd01::-fd01::ffff:ffff:ffff:ffff"}, nil
+	for _, s := range podsAndNodes(peers, false) {
+		got = append(got, s.first.String()+"-"+s.last.String())
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("IPv6 (-want +got):\n%s", diff)
+	}
+}

@@ -1,0 +1,91 @@
+package network
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/google/nftables"
+	"github.com/vishvananda/netlink"
+)
+
+// Remove takes away all that nodes of a data directory have made in this network namespace: links with our names and its alias, with
+// them their addresses, and its tables. Routes are those of links that go, and those with our protocol, unless another data directory's links are
+// there. What pods' sandboxes have is the runtime's to remove before.
+func Remove(owner string) error {
+	links, err := netlink.LinkList()
+	if err != nil {
+		return fmt.Errorf("list links: %w", err)
+	}
+	var errs []error
+	others := false
+	for _, link := range links {
+		name, alias := link.Attrs().Name, link.Attrs().Alias
+		switch {
+		case !isOurs(name):
+		case alias == aliasOf(owner), strings.HasPrefix(alias, aliasOf(owner)+" "):
+			errs = append(errs, removeLink(name))
+		default:
+			others = true
+		}
+	}
+	if !others {
+		routes, err := ourRoutes()
+		errs = append(errs, err)
+		for _, r := range routes {
+			if err := netlink.RouteDel(&r); err != nil {
+				errs = append(errs, fmt.Errorf("remove route to %s: %w", r.Dst, err))
+			}
+		}
+	}
+	return errors.Join(append(errs, removeTables(tablePrefix+hashed(owner, 6)+"-"))...)
+}
+
+// Left lists what Remove would take away, for people and tests.
+func Left(owner string) ([]string, error) {
+	links, err := netlink.LinkList()
+	if err != nil {
+		return nil, fmt.Errorf("list links: %w", err)
+	}
+	var left []string
+	for _, link := range links {
+		if isOurs(link.Attrs().Name) && strings.HasPrefix(link.Attrs().Alias, aliasOf(owner)+" ") {
+			left = append(left, "link "+link.Attrs().Name)
+		}
+	}
+	tables, err := tablesLike(tablePrefix + hashed(owner, 6) + "-")
+	for _, table := range tables {
+		left = append(left, "nftables table "+table)
+	}
+	return left, err
+}
+
+func tablesLike(prefix string) ([]string, error) {
+	c, err := nftables.New()
+	if err != nil {
+		return nil, fmt.Errorf("open nftables: %w", err)
+	}
+	tables, err := c.ListTablesOfFamily(nftables.TableFamilyINet)
+	if err != nil {
+		return nil, fmt.Errorf("list nftables tables: %w", err)
+	}
+	var names []string
+	for _, table := range tables {
+		if strings.HasPrefix(table.Name, prefix) {
+			names = append(names, table.Name)
+		}
+	}
+	return names, nil
+}
+
+func removeTables(prefix string) error {
+	names, err := tablesLike(prefix)
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, name := range names {
+		errs = append(errs, removeTable(name))
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,41 @@
+package network
+
+import (
+	"net/netip"
+	"slices"
+)
+
+// rules are what masquerading depends on.
+type rules struct {
+	bridge string
+	own    []netip.Prefix // pod networks of this node
+	near   [2][]span      // where packets of pods keep their address, of IPv4 and of IPv6
+}
+
+func (r rules) equal(other rules) bool {
+	return r.bridge == other.bridge && slices.Equal(r.own, other.own) && slices.Equal(r.near[0], other.near[0]) && slices.Equal(r.near[1], other.near[1])
+}
+
+// syncRules writes the rules anew, in one transaction, when they have to change or somebody has removed them. Connections that
+// there are keep their translations.
+func (n *Network) syncRules(self peer, peers []peer) error {
+	if n.config.Mode == ModeNone {
+		return removeTable(n.names.rules)
+	}
+	everybody := append(slices.Clone(peers), self)
+	want := rules{bridge: n.names.bridge, own: self.cidrs, near: [2][]span{podsAndNodes(everybody, true), podsAndNodes(everybody, false)}}
+	if want.equal(n.rules) {
+		there, err := tableIsComplete(n.names.rules)
+		if err != nil {
+			return err
+		}
+		if there {
+			return nil
+		}
+	}
+	if err := writeRules(n.names.rules, want); err != nil {
+		return err
+	}
+	n.rules = want
+	return nil
+}
