@@ -3,6 +3,7 @@ package containerd_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -32,7 +33,7 @@ func process(t *testing.T, config containerd.Config) int {
 // kill ends a process at once, and returns when it has ended.
 func kill(t *testing.T, pid int) {
 	t.Helper()
-	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) {
 		t.Fatal(err)
 	}
 	await(t, "the end of a process that was killed", func() bool {
