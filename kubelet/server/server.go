@@ -42,12 +42,12 @@ type Runtime interface {
 
 // Streams gives out the URLs of sessions, which are good for one request each. kubelet/cri has it.
 type Streams interface {
-	// ExecURL is for a command in a container that runs. With tty there is no stderr.
-	ExecURL(ctx context.Context, id string, command []string, tty, stdin, stdout, stderr bool) (*url.URL, error)
-	// AttachURL is for the main process of a container. tty is that of its spec.
-	AttachURL(ctx context.Context, id string, tty, stdin, stdout, stderr bool) (*url.URL, error)
-	// PortForwardURL is for ports of a sandbox. With none given the client names them as it goes.
-	PortForwardURL(ctx context.Context, sandbox string, ports []int32) (*url.URL, error)
+	// ExecURL is for a command in a container that runs. With TTY there is no Stderr.
+	ExecURL(ctx context.Context, id string, options *corev1.PodExecOptions) (*url.URL, error)
+	// AttachURL is for the main process of a container. TTY is that of its spec.
+	AttachURL(ctx context.Context, id string, options *corev1.PodAttachOptions) (*url.URL, error)
+	// PortForwardURL is for ports of a pod. With none given the client names them as it goes.
+	PortForwardURL(ctx context.Context, pod types.UID, ports []int32) (*url.URL, error)
 }
 
 // Checkpointer is a runtime that can write the state of a container to a file.

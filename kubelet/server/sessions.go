@@ -41,7 +41,9 @@ func streams(query url.Values) (proxy.Options, error) {
 // exec runs a command in a container.
 func (s *Server) exec(w http.ResponseWriter, r *http.Request) {
 	s.container(w, r, func(ctx context.Context, _ *corev1.Pod, id string, opts *proxy.Options) (*url.URL, error) {
-		return s.config.Streams.ExecURL(ctx, id, r.URL.Query()[corev1.ExecCommandParam], opts.Tty, opts.Stdin, opts.Stdout, opts.Stderr)
+		return s.config.Streams.ExecURL(ctx, id, &corev1.PodExecOptions{
+			Command: r.URL.Query()[corev1.ExecCommandParam], TTY: opts.Tty, Stdin: opts.Stdin, Stdout: opts.Stdout, Stderr: opts.Stderr,
+		})
 	}, func(name, _ string) error { return fmt.Errorf("container not found (%q)", name) })
 }
 
@@ -49,7 +51,9 @@ func (s *Server) exec(w http.ResponseWriter, r *http.Request) {
 func (s *Server) attach(w http.ResponseWriter, r *http.Request) {
 	s.container(w, r, func(ctx context.Context, pod *corev1.Pod, id string, opts *proxy.Options) (*url.URL, error) {
 		tty := hasTTY(pod, r.PathValue("container"))
-		return s.config.Streams.AttachURL(ctx, id, tty, opts.Stdin, opts.Stdout, opts.Stderr && !tty)
+		return s.config.Streams.AttachURL(ctx, id, &corev1.PodAttachOptions{
+			TTY: tty, Stdin: opts.Stdin, Stdout: opts.Stdout, Stderr: opts.Stderr && !tty,
+		})
 	}, func(name, pod string) error { return fmt.Errorf("container %s not found in pod %s", name, pod) })
 }
 
@@ -108,7 +112,7 @@ func (s *Server) portForward(w http.ResponseWriter, r *http.Request) {
 	}
 	var location *url.URL
 	if err == nil {
-		location, err = s.config.Streams.PortForwardURL(r.Context(), sandbox.ID, ports)
+		location, err = s.config.Streams.PortForwardURL(r.Context(), pod.UID, ports)
 	}
 	if err != nil {
 		s.fail(w, err)
