@@ -19,7 +19,7 @@ type Runtime interface {
 	Ready(ctx context.Context) error
 
 	// Pod returns the newest sandbox of a pod and its containers, newest attempt of each name first. A pod that the
-	// runtime does not know has no sandbox.
+	// runtime does not know has no sandbox. What it returns is shared: never change it.
 	Pod(ctx context.Context, pod types.UID) (*Sandbox, []*Container, error)
 	// Pods lists the pods that have a sandbox.
 	Pods(ctx context.Context) ([]PodReference, error)
@@ -73,7 +73,14 @@ type SandboxOptions struct {
 	Hostname     string
 	DNS          *DNS    // nil: the runtime's own choice
 	Groups       []int64 // supplemental groups that volumes ask for
+	// Handler of the pod's RuntimeClass; "": the runtime's default.
+	Handler string
+	// UserNamespace is the node's IDs that the pod's IDs from 0 on stand for, of users and of groups (hostUsers: false); nil: the node's users.
+	UserNamespace *IDRange
 }
+
+// IDRange is a range of user and group IDs of the node.
+type IDRange struct{ First, Length uint32 }
 
 // DNS is what a pod's resolv.conf says.
 type DNS struct {
@@ -85,6 +92,7 @@ type ImageRequest struct {
 	Pod       *corev1.Pod
 	Container *corev1.Container // its Image and ImagePullPolicy
 	Secrets   []*corev1.Secret  // the pod's image pull secrets that exist
+	Handler   string            // as SandboxOptions has it
 	// Began, when not nil, is called before a pull begins.
 	Began func()
 }
@@ -118,6 +126,8 @@ type ContainerOptions struct {
 	CDIDevices    []string
 	Groups        []int64 // supplemental groups that volumes ask for
 	Target        string  // ID of the container whose process namespace it joins (ephemeral containers); "" for none
+	// Sandbox is what the pod's sandbox was, or would be, made with: runtimes want to be told again.
+	Sandbox SandboxOptions
 }
 
 // EnvVar is an environment variable.

@@ -1,0 +1,61 @@
+package cri
+
+import (
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// metrics counts requests to the runtime, under upstream's names.
+type metrics struct {
+	operations *prometheus.CounterVec
+	errors     *prometheus.CounterVec
+	seconds    *prometheus.HistogramVec
+}
+
+func newMetrics(registerer prometheus.Registerer) *metrics {
+	m := &metrics{
+		operations: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "kubelet_runtime_operations_total", Help: "Cumulative number of runtime operations by operation type.",
+		}, []string{"operation_type"}),
+		errors: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "kubelet_runtime_operations_errors_total", Help: "Cumulative number of runtime operation errors by operation type.",
+		}, []string{"operation_type"}),
+		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "kubelet_runtime_operations_duration_seconds", Help: "Duration in seconds of runtime operations. Broken down by operation type.",
+			Buckets: prometheus.ExponentialBuckets(.005, 2.5, 14),
+		}, []string{"operation_type"}),
+	}
+	if registerer != nil {
+		registerer.MustRegister(m.operations, m.errors, m.seconds)
+	}
+	return m
+}
+
+// operationTypes are upstream's names of the interface's methods.
+var operationTypes = map[string]string{
+	"Version": "version", "Status": "status", "RuntimeConfig": "runtime_config", "UpdateRuntimeConfig": "update_runtime_config",
+	"RunPodSandbox": "run_podsandbox", "StopPodSandbox": "stop_podsandbox", "RemovePodSandbox": "remove_podsandbox",
+	"PodSandboxStatus": "podsandbox_status", "ListPodSandbox": "list_podsandbox", "UpdatePodSandboxResources": "update_podsandbox_resources",
+	"CreateContainer": "create_container", "StartContainer": "start_container", "StopContainer": "stop_container",
+	"RemoveContainer": "remove_container", "ListContainers": "list_containers", "ContainerStatus": "container_status",
+	"UpdateContainerResources": "update_container", "ReopenContainerLog": "reopen_container_log",
+	"ExecSync": "exec_sync", "Exec": "exec", "Attach": "attach", "PortForward": "port_forward",
+	"ContainerStats": "container_stats", "ListContainerStats": "list_container_stats",
+	"PodSandboxStats": "podsandbox_stats", "ListPodSandboxStats": "list_podsandbox_stats",
+	"ListImages": "list_images", "ImageStatus": "image_status", "PullImage": "pull_image", "RemoveImage": "remove_image", "ImageFsInfo": "image_fs_info",
+}
+
+// observe counts one request; method is gRPC's, "/runtime.v1.RuntimeService/Version".
+func (m *metrics) observe(method string, began time.Time, err error) {
+	operation, known := operationTypes[method[strings.LastIndexByte(method, '/')+1:]]
+	if !known {
+		operation = "other"
+	}
+	m.operations.WithLabelValues(operation).Inc()
+	m.seconds.WithLabelValues(operation).Observe(time.Since(began).Seconds())
+	if err != nil {
+		m.errors.WithLabelValues(operation).Inc()
+	}
+}
