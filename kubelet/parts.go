@@ -3,6 +3,8 @@ package kubelet
 import (
 	"context"
 	"net/netip"
+	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -30,8 +32,7 @@ type Objects interface {
 // Volumes makes the volumes of the pods of this node. Methods may be called for different pods at once.
 type Volumes interface {
 	// Mount brings all volumes of the pod to where its containers will find them, and their contents up to date; it is called
-	// before the sandbox is made and in every later round, where nothing changed it is cheap. Its error is for the event
-	// FailedMount, in upstream's words.
+	// before the sandbox is made and in every later round, where nothing changed it is cheap. Its error is a *VolumeError.
 	Mount(ctx context.Context, pod *corev1.Pod) error
 	// Mounts are the bind mounts for a container's volumeMounts, subPaths resolved safely. done, when not nil, is to be called when
 	// the container has been created or could not be.
@@ -73,3 +74,12 @@ type Admitter interface {
 
 // Refusal says why a pod cannot run here, in upstream's words: "OutOfcpu", "NodeAffinity", "Evicted" ...
 type Refusal struct{ Reason, Message string }
+
+// VolumeError says in upstream's words why volumes of a pod cannot be made.
+type VolumeError struct {
+	Messages []string      // each is for an event FailedMount of its own
+	Told     bool          // they have been returned before and nothing was tried since: there is no new event
+	Again    time.Duration // after which Mount should be called again
+}
+
+func (e *VolumeError) Error() string { return strings.Join(e.Messages, "; ") }
