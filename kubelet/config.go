@@ -32,9 +32,14 @@ type Config struct {
 	Recorder record.EventRecorder
 	Logger   *slog.Logger
 
-	Labels    map[string]string   // further labels of the Node
-	Capacity  corev1.ResourceList // nil: 32 cores, 256 GiB of memory, 110 pods
-	Addresses []corev1.NodeAddress
+	Labels   map[string]string   // further labels of the Node
+	Capacity corev1.ResourceList // nil: 32 cores, 256 GiB of memory, 110 pods
+	// Allocatable is what pods may have of Capacity; nil: all.
+	Allocatable corev1.ResourceList
+	Addresses   []corev1.NodeAddress
+	// Describe adds to the Node's status what other parts know (ports, images, pressure); nil: nothing. It is called before every
+	// look at the status and must be quick.
+	Describe func(status *corev1.NodeStatus)
 	// Version is the kubelet version that the node reports: "v1.37.2".
 	Version string
 	// System describes the machine in the Node's status; the kubelet fills in versions.

@@ -25,6 +25,7 @@ type nodeReporter struct {
 	recorder record.EventRecorder
 
 	reported time.Time // when the status was last written
+	ready    bool      // what it said
 }
 
 // register makes the Node, or takes over one that is there, and retries until ctx ends: the API server may come up later.
@@ -62,7 +63,7 @@ func (n *nodeReporter) tryRegister(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	n.reported = time.Now()
+	n.reported, n.ready = time.Now(), isReady(status)
 	n.recorder.Event(n.reference(made.UID), corev1.EventTypeNormal, "Starting", "Starting kubelet.")
 	return nil
 }
@@ -104,21 +105,31 @@ func (n *nodeReporter) labels() map[string]string {
 	return labels
 }
 
-// run looks at the status every StatusUpdateFrequency.
+// run looks at the status every StatusUpdateFrequency, and as soon as a node that was not ready becomes so.
 func (n *nodeReporter) run(ctx context.Context) {
-	ticker := time.NewTicker(n.config.StatusUpdateFrequency)
-	defer ticker.Stop()
+	last := time.Now()
 	for {
+		wait := n.config.StatusUpdateFrequency
+		if !n.ready {
+			wait = min(wait, readyPoll)
+		}
 		select {
 		case <-ctx.Done():
 			return
-		case <-ticker.C:
+		case <-time.After(wait):
 		}
+		if !n.ready && time.Since(last) < n.config.StatusUpdateFrequency && n.config.Runtime.Ready(ctx) != nil {
+			continue
+		}
+		last = time.Now()
 		if err := n.update(ctx); err != nil && ctx.Err() == nil {
 			n.config.Logger.Warn("cannot write node status", "node", n.config.NodeName, "error", err)
 		}
 	}
 }
+
+// readyPoll is how often a runtime that is not ready is asked whether it has become so.
+const readyPoll = 50 * time.Millisecond
 
 // update writes the status when the Node that the API server has says something else (others write it, too: a node that was
 // silent is marked as unknown), or when it has not been written for StatusReportFrequency. A node that was deleted is registered
@@ -149,21 +160,35 @@ func (n *nodeReporter) write(ctx context.Context, node *corev1.Node, status core
 	if _, err := n.client.CoreV1().Nodes().Patch(ctx, n.config.NodeName, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status"); err != nil {
 		return err
 	}
-	n.reported = time.Now()
+	n.reported, n.ready = time.Now(), isReady(status)
 	return nil
+}
+
+func isReady(status corev1.NodeStatus) bool {
+	for _, c := range status.Conditions {
+		if c.Type == corev1.NodeReady {
+			return c.Status == corev1.ConditionTrue
+		}
+	}
+	return false
 }
 
 // makeStatus describes the node as it is now. Transition times are taken from before where nothing changed.
 func (n *nodeReporter) makeStatus(ctx context.Context, before corev1.NodeStatus) (corev1.NodeStatus, error) {
 	name, version, err := n.config.Runtime.Version(ctx)
+	if err == nil {
+		err = n.config.Runtime.Ready(ctx)
+	}
 	capacity := maps.Clone(before.Capacity) // extended resources that others have put there stay
 	if capacity == nil {
 		capacity = corev1.ResourceList{}
 	}
 	maps.Copy(capacity, n.config.Capacity)
+	allocatable := maps.Clone(capacity)
+	maps.Copy(allocatable, n.config.Allocatable)
 	status := corev1.NodeStatus{
 		Capacity:    capacity,
-		Allocatable: capacity,
+		Allocatable: allocatable,
 		Addresses:   n.config.Addresses,
 		NodeInfo:    n.config.System,
 	}
@@ -172,13 +197,16 @@ func (n *nodeReporter) makeStatus(ctx context.Context, before corev1.NodeStatus)
 	status.NodeInfo.ContainerRuntimeVersion = name + "://" + version
 	ready := corev1.NodeCondition{Type: corev1.NodeReady, Status: corev1.ConditionTrue, Reason: "KubeletReady", Message: "kubelet is posting ready status"}
 	if err != nil {
-		ready.Status, ready.Reason, ready.Message = corev1.ConditionFalse, "KubeletNotReady", "container runtime is down: "+err.Error()
+		ready.Status, ready.Reason, ready.Message = corev1.ConditionFalse, "KubeletNotReady", err.Error()
 	}
 	status.Conditions = []corev1.NodeCondition{
 		{Type: corev1.NodeMemoryPressure, Status: corev1.ConditionFalse, Reason: "KubeletHasSufficientMemory", Message: "kubelet has sufficient memory available"},
 		{Type: corev1.NodeDiskPressure, Status: corev1.ConditionFalse, Reason: "KubeletHasNoDiskPressure", Message: "kubelet has no disk pressure"},
 		{Type: corev1.NodePIDPressure, Status: corev1.ConditionFalse, Reason: "KubeletHasSufficientPID", Message: "kubelet has sufficient PID available"},
 		ready,
+	}
+	if n.config.Describe != nil {
+		n.config.Describe(&status)
 	}
 	now := metav1.Now().Rfc3339Copy()
 	for i := range status.Conditions {
@@ -196,7 +224,10 @@ func (n *nodeReporter) makeStatus(ctx context.Context, before corev1.NodeStatus)
 // sameButHeartbeat compares what this kubelet reports, leaving out when.
 func sameButHeartbeat(a, b corev1.NodeStatus) bool {
 	strip := func(s corev1.NodeStatus) corev1.NodeStatus {
-		stripped := corev1.NodeStatus{Capacity: s.Capacity, Allocatable: s.Allocatable, Addresses: s.Addresses, NodeInfo: s.NodeInfo}
+		stripped := corev1.NodeStatus{
+			Capacity: s.Capacity, Allocatable: s.Allocatable, Addresses: s.Addresses, NodeInfo: s.NodeInfo,
+			DaemonEndpoints: s.DaemonEndpoints, Images: s.Images, VolumesInUse: s.VolumesInUse,
+		}
 		for _, c := range s.Conditions {
 			switch c.Type {
 			case corev1.NodeMemoryPressure, corev1.NodeDiskPressure, corev1.NodePIDPressure, corev1.NodeReady:
