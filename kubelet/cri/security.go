@@ -181,13 +181,14 @@ func unconfined() *runtimeapi.SecurityProfile {
 }
 
 // lacksSeccomp notices that a sandbox could not be made because the low-level runtime was built without libseccomp. No request asks
-// for that, so the first sandbox finds out.
+// for that, so the first sandboxes find out.
 func (r *Runtime) lacksSeccomp(err error) bool {
-	if err == nil || r.noSeccomp.Load() || !strings.Contains(err.Error(), "seccomp not supported") {
+	if err == nil || !strings.Contains(err.Error(), "seccomp not supported") {
 		return false
 	}
-	r.noSeccomp.Store(true)
-	r.logger.Warn("the container runtime cannot filter system calls: containers with the default profile run unconfined")
+	if !r.noSeccomp.Swap(true) {
+		r.logger.Warn("the container runtime cannot filter system calls: containers with the default profile run unconfined")
+	}
 	return true
 }
 
