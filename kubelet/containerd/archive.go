@@ -170,7 +170,10 @@ func savedImages(manifest []byte) ([]archived, error) {
 	var images []archived
 	for _, s := range all {
 		// The configuration is named after its hash: "<hash>.json", or "blobs/sha256/<hash>".
-		id := "sha256:" + strings.TrimSuffix(path.Base(s.Config), ".json")
+		id := ""
+		if s.Config != "" {
+			id = "sha256:" + strings.TrimSuffix(path.Base(s.Config), ".json")
+		}
 		for _, tag := range s.RepoTags {
 			name, err := normalise(tag)
 			if err != nil {
@@ -194,8 +197,8 @@ func normalise(name string) (string, error) {
 	return named.String(), nil
 }
 
-// familiar is the name as people write it in a pod: without what normalising adds.
-func familiar(name string) string {
+// Familiar is an image's name as people write it in a pod: without what normalising adds.
+func Familiar(name string) string {
 	named, err := reference.ParseDockerRef(name)
 	if err != nil {
 		return name

@@ -94,7 +94,7 @@ func (d *Daemon) Import(ctx context.Context, file string) ([]string, error) {
 	var names []string
 	for _, image := range images {
 		if image.name != "" {
-			names = append(names, familiar(image.name))
+			names = append(names, Familiar(image.name))
 		}
 	}
 	if len(names) == 0 {
