@@ -87,17 +87,14 @@ func (p *Provider) ServeCadvisor() http.Handler {
 		if err != nil {
 			failed = 1
 		} else {
-			p.mu.Lock()
-			files := p.files
-			p.mu.Unlock()
-			cadvisorMetrics(s, files, emit)
+			cadvisorMetrics(s, emit)
 		}
 		emit.at = time.Time{}
 		emit.gauge(cadvisorError, failed)
 	})
 }
 
-func cadvisorMetrics(s *sample, files *fileSystems, emit *emitter) {
+func cadvisorMetrics(s *sample, emit *emitter) {
 	if capacity, err := machine.Capacity(machine.Config{RootDir: "/"}); err == nil {
 		cpus, memory := capacity[corev1.ResourceCPU], capacity[corev1.ResourceMemory]
 		emit.gauge(machineCores, cpus.AsApproximateFloat64())
@@ -119,8 +116,8 @@ func cadvisorMetrics(s *sample, files *fileSystems, emit *emitter) {
 			labels := []string{c.group, c.id, c.image, c.name, p.pod.Name, p.pod.Namespace}
 			emit.group(&c.measured, c.started, labels)
 			emit.spec(c, labels)
-			if c.layer != nil && files != nil {
-				emit.disk(files.layers, c.layer.bytes, labels)
+			if c.layer != nil && s.files != nil {
+				emit.disk(s.files.layers, c.layer.bytes, labels)
 			}
 		}
 	}

@@ -53,6 +53,8 @@ type fileSystems struct {
 	images, layers machine.Filesystem
 	imagesUsed     usedDisk
 	layersUsed     usedDisk
+	imagesPath     string
+	layersPath     string
 	separate       bool // writable layers are on another file system than images
 }
 
@@ -103,14 +105,17 @@ func (p *Provider) fileSystems(ctx context.Context) (*fileSystems, error) {
 	}
 	images := info.ImageFilesystems[0]
 	found := &fileSystems{time: time.Now(), imagesUsed: usedOf(images)}
-	if found.images, err = statNear(images.GetFsId().GetMountpoint()); err != nil {
+	found.imagesPath = images.GetFsId().GetMountpoint()
+	found.layersPath = found.imagesPath
+	if found.images, err = statNear(found.imagesPath); err != nil {
 		return nil, fmt.Errorf("measure the file system of images: %w", err)
 	}
 	found.layers = found.images
 	if len(info.ContainerFilesystems) > 0 {
 		layers := info.ContainerFilesystems[0]
 		found.layersUsed = usedOf(layers)
-		if found.layers, err = statNear(layers.GetFsId().GetMountpoint()); err != nil {
+		found.layersPath = layers.GetFsId().GetMountpoint()
+		if found.layers, err = statNear(found.layersPath); err != nil {
 			return nil, fmt.Errorf("measure the file system of writable layers: %w", err)
 		}
 		found.separate = found.layers.Device != found.images.Device
@@ -232,4 +237,38 @@ func count(path string) (used usedDisk) {
 		return nil
 	})
 	return used
+}
+
+// Layout says which file systems are one: whether images are elsewhere than the kubelet's files, and writable layers elsewhere than images. It fails
+// while the runtime has not told where it keeps them.
+func (p *Provider) Layout() (separateImages, separateLayers bool, err error) {
+	p.mu.Lock()
+	files := p.files
+	p.mu.Unlock()
+	if files == nil {
+		return false, false, errors.New("the file system of images is not known yet")
+	}
+	root, err := machine.Stat(p.config.RootDir)
+	if err != nil {
+		return false, false, fmt.Errorf("measure the kubelet's file system: %w", err)
+	}
+	return root.Device != files.images.Device, files.separate, nil
+}
+
+// refreshed is how full the runtime's file systems are now. What is theirs of it is as it was counted last.
+func (f *fileSystems) refreshed() *fileSystems {
+	if f == nil {
+		return nil
+	}
+	fresh := *f
+	images, err := statNear(f.imagesPath)
+	if err != nil {
+		return f
+	}
+	layers, err := statNear(f.layersPath)
+	if err != nil {
+		return f
+	}
+	fresh.images, fresh.layers, fresh.time = images, layers, time.Now()
+	return &fresh
 }

@@ -154,6 +154,10 @@ func (p *Provider) measure(ctx context.Context) (*sample, error) {
 	if root, err := machine.Stat(p.config.RootDir); err == nil {
 		s.root = &root
 	}
+	p.mu.Lock()
+	files := p.files
+	p.mu.Unlock()
+	s.files = files.refreshed()
 	if maximum, threads, err := machine.Pids(); err == nil {
 		s.maxPID, s.threads = maximum, threads
 	}

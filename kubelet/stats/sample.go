@@ -16,7 +16,8 @@ type sample struct {
 	node    measured
 	network []networkInterface // of the node
 	root    *machine.Filesystem
-	maxPID  int64 // 0: not known
+	files   *fileSystems // nil: not known yet
+	maxPID  int64        // 0: not known
 	threads int64
 	self    measured // this process
 	allPods measured // the group of all pods

@@ -17,10 +17,7 @@ func (p *Provider) Summary(ctx context.Context, age time.Duration, onlyCPUAndMem
 	if err != nil {
 		return nil, err
 	}
-	p.mu.Lock()
-	files := p.files
-	p.mu.Unlock()
-	f := form{sample: s, files: files, brief: onlyCPUAndMemory}
+	f := form{sample: s, files: s.files, brief: onlyCPUAndMemory}
 	summary := &statsapi.Summary{Node: f.node(p.config.Node, p.started), Pods: make([]statsapi.PodStats, 0, len(s.pods))}
 	for i := range s.pods {
 		summary.Pods = append(summary.Pods, f.pod(&s.pods[i]))
