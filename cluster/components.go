@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -120,6 +121,8 @@ type ControllerManagerConfig struct {
 	ClusterSigningCertFile, ClusterSigningKeyFile string
 	ClusterSigningDuration                        time.Duration
 	OwnIdentity                                   bool // --use-service-account-credentials=false
+
+	PodNetworks PodNetworks // what Nodes get for their pods
 }
 
 // RunControllerManager runs all controllers until ctx ends.
@@ -147,10 +150,18 @@ func RunControllerManager(ctx context.Context, config ControllerManagerConfig) e
 			return fmt.Errorf("kube-controller-manager: %w", err)
 		}
 	}
+	networks := config.PodNetworks
+	if !networks.Allocate {
+		networks.ClusterCIDRs = nil
+	} else if len(networks.ClusterCIDRs) == 0 {
+		return errors.New("kube-controller-manager: --allocate-node-cidrs needs --cluster-cidr")
+	}
 	all, err := controllers.New(controllers.Config{
 		Server: server, Accounts: accounts, Informers: c.informers, Logger: c.config.Logger, Registry: c.server.Registry,
 		Events: c.events, NodeMonitorGracePeriod: config.NodeMonitorGracePeriod, RootCA: rootCA,
 		SigningAuthority: signing, SigningDuration: config.ClusterSigningDuration,
+		ClusterCIDRs: networks.ClusterCIDRs, ServiceCIDRs: networks.ServiceCIDRs,
+		NodeMaskSizeIPv4: networks.MaskSizeIPv4, NodeMaskSizeIPv6: networks.MaskSizeIPv6,
 	})
 	if err != nil {
 		return fmt.Errorf("kube-controller-manager: %w", err)

@@ -64,6 +64,9 @@ func (c *UpConfig) prepareJoin(ctx context.Context, dir string) error {
 	if err := ignore(reader, err); err != nil {
 		return err
 	}
+	if err := letNodesSeeNodes(ctx, client); err != nil {
+		return err
+	}
 	const requests = "system:certificates.k8s.io:certificatesigningrequests:"
 	for _, b := range []struct{ name, role, group string }{
 		{"kubeadm:kubelet-bootstrap", "system:node-bootstrapper", joinGroup},

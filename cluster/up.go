@@ -40,6 +40,8 @@ type UpConfig struct {
 	APIServer APIServerConfig
 	EtcdPort  int // of clients; peers get the next one. 0: any free ones
 
+	ClusterCIDRs []netip.Prefix // --cluster-cidr: of all pods, one or one of each family; none: 10.244.0.0/16, or more for more than 256 nodes
+
 	ControllerManagerPort, SchedulerPort int
 	NodeMonitorGracePeriod               time.Duration
 	NodeStatusUpdateFrequency            time.Duration
@@ -281,6 +283,7 @@ func (c *UpConfig) startComponents(ctx context.Context, group *errgroup.Group, c
 			ClusterSigningCertFile: certificates.Path("ca.crt"),
 			ClusterSigningKeyFile:  certificates.Path("ca.key"),
 			ClusterSigningDuration: c.CertificateLife,
+			PodNetworks:            c.podNetworks(),
 		})
 	})
 	group.Go(func() error { return RunScheduler(ctx, component("scheduler", c.SchedulerPort)) })

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/netip"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -28,6 +29,7 @@ import (
 	"vigil/controllers/garbagecollector"
 	"vigil/controllers/internal/account"
 	"vigil/controllers/namespace"
+	"vigil/controllers/nodeipam"
 	"vigil/controllers/nodelifecycle"
 	"vigil/controllers/replicaset"
 	"vigil/controllers/resourcequota"
@@ -50,6 +52,10 @@ type Config struct {
 	// Accounts is Server without credentials: with it, each controller acts as a service account of its own, whose role is part of
 	// every cluster. Nil: all write as Server says.
 	Accounts *rest.Config
+
+	// ClusterCIDRs are cut into networks for the pods of Nodes (nodeipam.Config has the meaning of these). None: Nodes get none.
+	ClusterCIDRs, ServiceCIDRs         []netip.Prefix
+	NodeMaskSizeIPv4, NodeMaskSizeIPv6 int
 
 	NodeMonitorGracePeriod time.Duration // how long a node may be silent; 0: 40 s
 	RootCA                 []byte        // PEM, published to every namespace; nil: not published
@@ -107,6 +113,16 @@ func New(config Config) (*Controllers, error) {
 		Client: clients.as("node-controller"), Informers: config.Informers, Recorder: recorder("node-controller"), Logger: logger("nodelifecycle"), Metrics: metrics,
 		NodeMonitorGracePeriod: config.NodeMonitorGracePeriod,
 	}).Run)
+	if len(config.ClusterCIDRs) > 0 {
+		ipam, err := nodeipam.New(nodeipam.Config{
+			Client: clients.as("node-controller"), Informers: config.Informers, Recorder: recorder("cidrAllocator"), Logger: logger("nodeipam"), Metrics: metrics,
+			ClusterCIDRs: config.ClusterCIDRs, ServiceCIDRs: config.ServiceCIDRs, MaskSizeIPv4: config.NodeMaskSizeIPv4, MaskSizeIPv6: config.NodeMaskSizeIPv6,
+		})
+		if err != nil {
+			return nil, fmt.Errorf("pod networks of nodes: %w", err)
+		}
+		add("node IPAM", ipam.Run)
+	}
 	add("service account", serviceaccount.New(serviceaccount.Config{
 		Client: clients.as("service-account-controller"), Publisher: clients.as("root-ca-cert-publisher"), Informers: config.Informers, RootCA: config.RootCA, Logger: logger("serviceaccount"), Metrics: metrics,
 	}).Run)

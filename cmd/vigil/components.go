@@ -15,6 +15,7 @@ var errNoKubeconfig = errors.New("--kubeconfig is needed: it names the API serve
 
 func newControllerManager() *cobra.Command {
 	var config cluster.ControllerManagerConfig
+	var networks podNetworkFlags
 	var logs logFlags
 	accounts := true
 	command := &cobra.Command{
@@ -29,6 +30,9 @@ func newControllerManager() *cobra.Command {
 				return err
 			}
 			config.OwnIdentity = !accounts
+			if config.PodNetworks, err = networks.config(); err != nil {
+				return err
+			}
 			return cluster.RunControllerManager(command.Context(), config)
 		},
 	}
@@ -39,6 +43,7 @@ func newControllerManager() *cobra.Command {
 	flags.StringVar(&config.ClusterSigningCertFile, "cluster-signing-cert-file", "", "CA that signs what is asked for with CertificateSigningRequests, PEM; none are signed without it")
 	flags.StringVar(&config.ClusterSigningKeyFile, "cluster-signing-key-file", "", "key of that CA, PEM")
 	flags.DurationVar(&config.ClusterSigningDuration, "cluster-signing-duration", 365*24*time.Hour, "longest life of what it signs")
+	networks.add(flags)
 	flags.StringVar(&config.RootCAFile, "root-ca-file", "", "CA that is published to every namespace, PEM")
 	logs.add(flags)
 	return command

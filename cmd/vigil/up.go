@@ -14,6 +14,7 @@ func newUp() *cobra.Command {
 	var server apiServerFlags
 	var merge bool
 	var leaseSeconds int
+	var clusterCIDR string
 	var logs logFlags
 	command := &cobra.Command{
 		Use:   "up",
@@ -23,6 +24,9 @@ func newUp() *cobra.Command {
 			var err error
 			config.NodeLeaseDuration = time.Duration(leaseSeconds) * time.Second
 			if config.APIServer, err = server.config(); err != nil {
+				return err
+			}
+			if config.ClusterCIDRs, err = parseNetworks("--cluster-cidr", clusterCIDR); err != nil {
 				return err
 			}
 			if config.Logger, err = logs.logger(); err != nil {
@@ -38,6 +42,7 @@ func newUp() *cobra.Command {
 	flags.StringVar(&config.DataDir, "data-dir", cluster.DefaultDataDir(), "where everything is kept")
 	flags.IntVar(&config.Nodes, "nodes", 1, "number of nodes")
 	flags.StringVar(&config.Runtime, "runtime", cluster.RuntimeAuto, "container runtime of the nodes: auto, simulated or containerd")
+	flags.StringVar(&clusterCIDR, "cluster-cidr", "", "network of all pods, or one IPv4 and one IPv6, with a comma between (default 10.244.0.0/16)")
 	flags.BoolVar(&merge, "merge-kubeconfig", false, "add the cluster to ~/.kube/config as context "+cluster.ContextName)
 	flags.IntVar(&config.EtcdPort, "etcd-port", 2379, "client port of the embedded etcd, its peer port is the next one; 0 takes free ones")
 	flags.IntVar(&config.ControllerManagerPort, "controller-manager-port", cluster.ControllerManagerPort, "health and metrics of the controllers; 0 serves none")
