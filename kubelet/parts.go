@@ -16,6 +16,8 @@ type Parts struct {
 	Volumes   Volumes
 	Cgroups   Cgroups
 	HostPorts HostPorts
+	Env       Environment
+	Files     Files
 	Admitters []Admitter // asked in order, the first refusal counts
 }
 
@@ -64,6 +66,24 @@ type HostPorts interface {
 	// Set opens the host ports of the pod's containers; a pod without any takes none away and costs nothing.
 	Set(ctx context.Context, pod *corev1.Pod, ips []netip.Addr) error
 	Remove(ctx context.Context, pod types.UID) error
+}
+
+// Environment makes what a container's process finds in its environment.
+type Environment interface {
+	// Container returns the environment of a container, and its command and arguments with references to it resolved. The status
+	// of pod has the addresses of pod and host. It fails in upstream's words: the container waits with CreateContainerConfigError.
+	Container(ctx context.Context, pod *corev1.Pod, container *corev1.Container) (env []EnvVar, command, args []string, err error)
+}
+
+// Files makes what the kubelet itself writes for containers: host names, /etc/hosts and what resolv.conf says.
+type Files interface {
+	// Hostname is the name that the pod's containers find (spec.hostname, setHostnameAsFQDN, hostnameOverride).
+	Hostname(pod *corev1.Pod) (string, error)
+	// DNS is what the pod's resolv.conf says; warnings are for the event DNSConfigForming.
+	DNS(pod *corev1.Pod) (dns *DNS, warnings []string, err error)
+	// Mounts writes the pod's files that a container mounts, and returns their mounts: none for a container that mounts something
+	// at /etc/hosts itself. The status of pod has its addresses.
+	Mounts(pod *corev1.Pod, container *corev1.Container) ([]Mount, error)
 }
 
 // Admitter may refuse a pod that was bound to this node: it is rejected with phase Failed.
