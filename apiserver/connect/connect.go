@@ -15,6 +15,7 @@ import (
 	apiproxy "k8s.io/apimachinery/pkg/util/proxy"
 
 	"vigil/apiserver/respond"
+	"vigil/internal/demote"
 	"vigil/kinds"
 )
 
@@ -90,7 +91,7 @@ func (c *Connector) Serve(w http.ResponseWriter, req *http.Request, r *Request) 
 	if query := req.URL.Query(); len(query["dryRun"]) > 0 {
 		return apierrors.NewBadRequest("dryRun is not supported")
 	}
-	return answer(c, w, req, r)
+	return answer(c, w, req.WithContext(demote.Context(req.Context(), c.config.Logger)), r)
 }
 
 func (c *Connector) pod(ctx context.Context, r *Request, name string) (*corev1.Pod, error) {

@@ -20,6 +20,7 @@ import (
 	"k8s.io/apiserver/pkg/util/proxy"
 	"k8s.io/streaming/pkg/httpstream/wsstream"
 
+	"vigil/internal/demote"
 	"vigil/kubelet"
 )
 
@@ -253,7 +254,7 @@ func (s *Server) Error(w http.ResponseWriter, _ *http.Request, err error) {
 func (s *Server) session(w http.ResponseWriter, r *http.Request, handler http.Handler) {
 	h := &hijacker{ResponseWriter: w, sessions: &s.sessions}
 	defer h.done()
-	handler.ServeHTTP(h, r)
+	handler.ServeHTTP(h, r.WithContext(demote.Context(r.Context(), s.log)))
 }
 
 // sessions are the connections that sessions have taken over.
