@@ -25,3 +25,11 @@ func (s *Services) Follow(ctx context.Context, factory *informer.Factory) error 
 	s.Synced()
 	return nil
 }
+
+// Follow lets the services follow the factory's, as Services.Follow does. It does nothing when there are none to be told of.
+func (m *Maker) Follow(ctx context.Context, factory *informer.Factory) error {
+	if m.Services == nil {
+		return nil
+	}
+	return m.Services.Follow(ctx, factory)
+}
