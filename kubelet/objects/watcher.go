@@ -30,6 +30,7 @@ type watcher struct {
 	cancel context.CancelFunc     // ends run
 
 	known chan struct{} // closed when something is known of the object
+	done  chan struct{} // closed when the object is watched no longer
 
 	mu      sync.Mutex // only run's goroutine writes the next two
 	encoded []byte     // protobuf, without managed fields; never changed
@@ -38,12 +39,13 @@ type watcher struct {
 
 	// Used by run's goroutine only.
 	version string // up to which the object is known; "": not, or too long ago
+	taken   int    // how many versions there have been
 	settled bool   // known is closed
 	frozen  bool   // the object is immutable
 }
 
 func newWatcher(s *Store, k key) *watcher {
-	return &watcher{store: s, key: k, pods: map[types.UID]struct{}{}, cancel: func() {}, known: make(chan struct{})}
+	return &watcher{store: s, key: k, pods: map[types.UID]struct{}{}, cancel: func() {}, known: make(chan struct{}), done: make(chan struct{})}
 }
 
 // wait returns what is known of the object, after waiting for the first answer for at most the given time.
@@ -92,15 +94,16 @@ func (w *watcher) notFound() error {
 
 // run keeps the object up to date until ctx ends or it can no longer change.
 func (w *watcher) run(ctx context.Context) {
+	defer close(w.done)
 	pause := w.store.timing.retry
 	for ctx.Err() == nil && !w.frozen {
-		began := time.Now()
+		began, before := time.Now(), w.taken
 		err := w.follow(ctx)
 		if ctx.Err() != nil {
 			return
 		}
-		if w.judge(err) || time.Since(began) > time.Minute {
-			pause = w.store.timing.retry
+		if w.judge(err) || w.taken > before || time.Since(began) > time.Minute {
+			pause = w.store.timing.retry // it was good for something
 		}
 		if apierrors.IsResourceExpired(err) || apierrors.IsGone(err) {
 			w.version = ""
@@ -215,6 +218,7 @@ func (w *watcher) take(raw []byte) error {
 		return fmt.Errorf("encode %s: %w", w.key.kind.singular(), err)
 	}
 	w.version = meta.ResourceVersion
+	w.taken++
 	w.frozen = immutable != nil && *immutable && meta.DeletionTimestamp == nil
 	w.set(encoded, nil)
 	return nil
