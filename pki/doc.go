@@ -3,6 +3,7 @@
 //	DIR/pki/ca.{crt,key}                          signs everything that talks to the API server, and its serving certificate
 //	DIR/pki/apiserver.{crt,key}                   API server, serving
 //	DIR/pki/apiserver-kubelet-client.{crt,key}    API server to kubelets
+//	DIR/pki/kubelet/NAME.{crt,key}                kubelet of a node, serving
 //	DIR/pki/front-proxy-ca.{crt,key}              signs front proxies (aggregation)
 //	DIR/pki/front-proxy-client.{crt,key}          API server to aggregated API servers
 //	DIR/pki/etcd/ca.{crt,key}                     signs everything that talks to etcd

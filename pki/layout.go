@@ -23,10 +23,18 @@ type Config struct {
 	ExtraIPs []net.IP
 	// Nodes are the names of nodes that get a kubeconfig.
 	Nodes []string
+	// Kubelets are the nodes whose kubelets serve, and so get a certificate for it: KubeletFile(name).
+	Kubelets []Kubelet
 
 	// Life is how long certificates are good that are no authority. 0: a year. They are replaced a month before their end, or in
 	// the last third of a shorter life.
 	Life time.Duration
+}
+
+// Kubelet is a node by its name and the addresses under which its kubelet is reached.
+type Kubelet struct {
+	Node string
+	IPs  []net.IP
 }
 
 func (c Config) withDefaults() Config {
@@ -70,7 +78,7 @@ func leaves(c Config) []leaf {
 	client := func(name string, organizations ...string) Subject {
 		return Subject{CommonName: name, Organizations: organizations, Client: true}
 	}
-	return []leaf{
+	rows := []leaf{
 		{"apiserver", clusterCA, Subject{
 			CommonName: "kube-apiserver",
 			DNSNames: append([]string{host, "localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc",
@@ -85,7 +93,16 @@ func leaves(c Config) []leaf {
 		{"etcd/healthcheck-client", etcdCA, client("kube-etcd-healthcheck-client")},
 		{"apiserver-etcd-client", etcdCA, client("kube-apiserver-etcd-client")},
 	}
+	for _, k := range c.Kubelets {
+		subject := NodeSubject(k.Node)
+		subject.Client, subject.Server, subject.DNSNames, subject.IPs = false, true, []string{k.Node}, k.IPs
+		rows = append(rows, leaf{KubeletFile(k.Node), clusterCA, subject})
+	}
+	return rows
 }
+
+// KubeletFile is the place of a kubelet's serving certificate and key, relative to the pki directory and without extension.
+func KubeletFile(node string) string { return "kubelet/" + node }
 
 type identity struct {
 	file    string // relative to the data directory

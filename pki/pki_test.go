@@ -128,6 +128,33 @@ func TestEnsure_RenewsWhatExpiresOrLacksAName(t *testing.T) {
 	}
 }
 
+// TestEnsure_Kubelets makes serving certificates for kubelets, anew when an address changes, and nothing for nodes that serve nothing.
+func TestEnsure_Kubelets(t *testing.T) {
+	c := config(t)
+	c.Kubelets = []Kubelet{{Node: "node-2", IPs: []net.IP{net.IPv4(192, 0, 2, 7)}}}
+	set, err := Ensure(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pair, err := load(set.Path(KubeletFile("node-2")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	roots := x509.NewCertPool()
+	roots.AddCert(set.Cluster.Cert)
+	_, err = pair.Cert.Verify(x509.VerifyOptions{Roots: roots, DNSName: "192.0.2.7", KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}})
+	if err != nil || pair.Cert.Subject.CommonName != "system:node:node-2" || pair.Cert.VerifyHostname("node-2") != nil {
+		t.Errorf("%v: %v", pair.Cert.Subject, err)
+	}
+	c.Kubelets[0].IPs[0] = net.IPv4(192, 0, 2, 8)
+	if set, err = Ensure(c); err != nil || !slices.Equal(set.Made, []string{"pki/kubelet/node-2.crt"}) {
+		t.Errorf("made %v, %v", set.Made, err)
+	}
+	if _, err := os.Stat(set.Path(KubeletFile("node-1") + ".crt")); err == nil {
+		t.Error("a node without server got a serving certificate")
+	}
+}
+
 func TestEnsure_RefusesDamage(t *testing.T) {
 	for _, file := range []string{"pki/ca.crt", "pki/ca.key", "pki/apiserver.crt", "pki/sa.key", "admin.conf", "pki/etcd/server.key"} {
 		t.Run(file, func(t *testing.T) {
