@@ -43,7 +43,7 @@ func TestPullFailed(t *testing.T) {
 	now := time.Unix(0, 0)
 	var w *waiting
 	for _, want := range []time.Duration{10, 20, 40, 80, 160, 300, 300} {
-		w = pullFailed(w, "image", errors.New("no such image"), now)
+		w = pullFailed(w, "image", "ErrImagePull", errors.New("no such image"), now)
 		if w.reason != "ErrImagePull" || w.message != "no such image" || w.until.Sub(now) != want*time.Second {
 			t.Errorf("got %+v, want %v s", w, int(want))
 		}
@@ -57,7 +57,7 @@ func TestPullFailed(t *testing.T) {
 			t.Error("backs off twice")
 		}
 	}
-	if w = pullFailed(w, "other", errors.New("no"), now); w.delay != initialDelay || w.backsOff("image") || !w.backsOff("other") {
+	if w = pullFailed(w, "other", "ErrImagePull", errors.New("no"), now); w.delay != initialDelay || w.backsOff("image") || !w.backsOff("other") {
 		t.Errorf("another image: %+v", w)
 	}
 }

@@ -12,6 +12,22 @@ import (
 // owned are the conditions that the kubelet writes. All others belong to somebody else.
 var owned = []corev1.PodConditionType{
 	corev1.PodReadyToStartContainers, corev1.PodInitialized, corev1.ContainersReady, corev1.PodReady, corev1.PodScheduled,
+	corev1.PodResizePending, corev1.PodResizeInProgress, corev1.AllContainersRestarting,
+}
+
+// passing are those of the owned conditions that go away when there is nothing to tell.
+var passing = []corev1.PodConditionType{corev1.PodResizePending, corev1.PodResizeInProgress}
+
+// transient sets a condition that is there only while it holds.
+func transient(pod *corev1.Pod, status *corev1.PodStatus, kind corev1.PodConditionType, holds bool, reason, message string) {
+	if !holds {
+		status.Conditions = slices.DeleteFunc(status.Conditions, func(c corev1.PodCondition) bool { return c.Type == kind })
+		return
+	}
+	setCondition(&status.Conditions, corev1.PodCondition{
+		Type: kind, Status: corev1.ConditionTrue, Reason: reason, Message: message,
+		ObservedGeneration: pod.Generation, LastTransitionTime: metav1.Now().Rfc3339Copy(),
+	})
 }
 
 // conditions sets the conditions that the kubelet owns and leaves the others alone. The rest of the status is complete.
@@ -44,6 +60,31 @@ func conditions(pod *corev1.Pod, status *corev1.PodStatus, now observed, initial
 	}
 	set(corev1.PodReady, ready, reason, message)
 	set(corev1.PodScheduled, true, "", "")
+	if !mayBeginAnew(pod) {
+		return
+	}
+	switch {
+	case status.Phase == corev1.PodSucceeded:
+		set(corev1.AllContainersRestarting, false, "PodCompleted", "")
+	case status.Phase == corev1.PodFailed:
+		set(corev1.AllContainersRestarting, false, "PodFailed", "")
+	case trigger(pod, now) != nil:
+		set(corev1.AllContainersRestarting, true, "RestartAllContainersStarted", "container exited with restart policy rule")
+	default:
+		set(corev1.AllContainersRestarting, false, "", "")
+	}
+}
+
+// mayBeginAnew says whether the end of a container may restart all of the pod's.
+func mayBeginAnew(pod *corev1.Pod) bool {
+	for c := range allContainers(pod) {
+		if slices.ContainsFunc(c.RestartPolicyRules, func(r corev1.ContainerRestartRule) bool {
+			return r.Action == corev1.ContainerRestartRuleActionRestartAllContainers
+		}) {
+			return true
+		}
+	}
+	return false
 }
 
 // setCondition adds a condition or replaces the one of its type. The transition time stays when the status does.
@@ -88,7 +129,7 @@ func uninitialized(pod *corev1.Pod, status *corev1.PodStatus) (containers []stri
 	for i, c := range status.InitContainerStatuses {
 		done := c.State.Terminated != nil && c.State.Terminated.ExitCode == 0
 		if sidecar(&pod.Spec.InitContainers[i]) {
-			done = c.Ready
+			done = c.Started != nil && *c.Started
 		}
 		if !done {
 			containers = append(containers, c.Name)

@@ -62,6 +62,9 @@ func (c Config) withDefaults() Config {
 			corev1.ResourcePods:             resource.MustParse("110"),
 		}
 	}
+	if c.Allocatable == nil {
+		c.Allocatable = c.Capacity
+	}
 	if c.StatusUpdateFrequency == 0 {
 		c.StatusUpdateFrequency = 10 * time.Second
 	}

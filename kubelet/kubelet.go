@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -15,6 +16,7 @@ import (
 	"k8s.io/client-go/tools/record"
 
 	"vigil/informer"
+	"vigil/kubelet/probe"
 )
 
 // Kubelet runs the pods of one node.
@@ -25,6 +27,10 @@ type Kubelet struct {
 	pods    *informer.Informer
 	status  *statusManager
 	node    *nodeReporter
+
+	allocations *allocations
+	prober      *prober // nil on nodes without real containers
+	hooks       *probe.Client
 
 	broadcaster record.EventBroadcaster // nil when the recorder was given
 	recorder    record.EventRecorder
@@ -61,7 +67,12 @@ func New(config Config) (*Kubelet, error) {
 		k.broadcaster = record.NewBroadcaster()
 		k.recorder = k.broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: "kubelet", Host: config.NodeName})
 	}
-	k.status = newStatusManager(k.client, config.Logger)
+	k.status = newStatusManager(k.client, config.Logger, &k.running)
+	k.allocations = openAllocations(config.RootDir, config.Logger)
+	k.hooks = probe.New(config.Version)
+	if config.RootDir != "" {
+		k.prober = k.makeProber()
+	}
 	k.node = &nodeReporter{config: config, client: k.client, recorder: k.recorder}
 	return k, nil
 }
@@ -83,42 +94,44 @@ func (k *Kubelet) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer k.running.Wait()
 	defer cancel()
-	if err := k.node.register(ctx); err != nil {
-		return err
-	}
-	k.running.Go(func() { k.node.run(ctx) })
-	k.running.Go(func() { newLease(k.config, k.client).run(ctx) })
-	k.running.Go(func() { k.status.run(ctx) })
-	k.running.Go(func() { _ = k.factory.Run(ctx) }) // it fails with ctx only
+	k.running.Go(func() { // the API server may come up later: what runs on this node does not wait for it
+		if k.node.register(ctx) != nil {
+			return // ctx has ended
+		}
+		k.running.Go(func() { newLease(k.config, k.client).run(ctx) })
+		k.node.run(ctx)
+	})
+	k.status.begin(ctx)
 	k.pods.AddHandler(informer.Handler[*corev1.Pod]{
 		OnAdd:    func(pod *corev1.Pod, initial bool) { k.add(ctx, pod, initial) },
 		OnUpdate: func(_, pod *corev1.Pod) { k.update(ctx, pod) },
 		OnDelete: func(pod *corev1.Pod, _ bool) { k.remove(pod) },
 	}.EventHandler())
-	if err := k.pods.WaitForSync(ctx); err != nil {
-		return ctx.Err()
+	k.followServices(ctx)
+	if k.prober != nil {
+		k.running.Go(func() { k.prober.run(ctx) })
 	}
-	k.removeOrphans(ctx)
-	return k.config.Runtime.Follow(ctx, k.look)
+	if volumes := k.config.Parts.Volumes; volumes != nil {
+		k.running.Go(func() { k.retry(ctx, "volumes", func() error { return volumes.Run(ctx, k.lookAtVolumes) }) })
+	}
+	k.running.Go(func() { _ = k.factory.Run(ctx) }) // it fails with ctx only
+	k.running.Go(func() { k.housekeep(ctx) })
+	k.retry(ctx, "runtime", func() error { return k.config.Runtime.Follow(ctx, k.look) })
+	return ctx.Err()
 }
 
-// removeOrphans ends pods that the runtime has and the API server does not know.
-func (k *Kubelet) removeOrphans(ctx context.Context) {
-	known, err := k.config.Runtime.Pods(ctx)
-	if err != nil {
-		k.config.Logger.Warn("cannot list the runtime's pods", "error", err)
-		return
-	}
-	for _, pod := range known {
-		uid := pod.UID
-		k.mu.Lock()
-		_, wanted := k.workers[uid]
-		k.mu.Unlock()
-		if wanted {
-			continue
+// retry calls what runs until ctx ends, again when it ends before.
+func (k *Kubelet) retry(ctx context.Context, what string, run func() error) {
+	for {
+		err := run()
+		if ctx.Err() != nil {
+			return
 		}
-		if err := errors.Join(k.config.Runtime.StopSandbox(ctx, uid), k.config.Runtime.RemovePod(ctx, uid)); err != nil {
-			k.config.Logger.Warn("cannot remove orphaned pod", "uid", uid, "error", err)
+		k.config.Logger.Warn("ended, begins anew", "part", what, "error", err)
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(retryDelay):
 		}
 	}
 }

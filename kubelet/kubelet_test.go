@@ -533,7 +533,7 @@ func TestDeletion_CanBeShortened(t *testing.T) {
 		t.Errorf("while it ends: %+v", pod.Status)
 	}
 	c.remove(t, "p", 1)
-	expect(time.Second)
+	expect(2 * time.Second) // the least that anybody gets
 	c.waitGone(t, "p")
 }
 

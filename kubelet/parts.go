@@ -99,6 +99,7 @@ type Refusal struct{ Reason, Message string }
 type VolumeError struct {
 	Messages []string      // each is for an event FailedMount of its own
 	Told     bool          // they have been returned before and nothing was tried since: there is no new event
+	Usable   bool          // all volumes are there, only some contents are old: containers can be started
 	Again    time.Duration // after which Mount should be called again
 }
 

@@ -1,12 +1,51 @@
 package kubelet
 
 import (
+	"fmt"
+	"iter"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 )
 
 // Questions about a pod and what the runtime shows of it, without side effects.
+
+// allContainers goes through the init containers of a pod, its own and its ephemeral ones.
+func allContainers(pod *corev1.Pod) iter.Seq[*corev1.Container] {
+	return func(yield func(*corev1.Container) bool) {
+		for _, containers := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
+			for i := range containers {
+				if !yield(&containers[i]) {
+					return
+				}
+			}
+		}
+		for i := range pod.Spec.EphemeralContainers {
+			if !yield((*corev1.Container)(&pod.Spec.EphemeralContainers[i].EphemeralContainerCommon)) {
+				return
+			}
+		}
+	}
+}
+
+// fullName names a pod as upstream's messages do.
+func fullName(pod *corev1.Pod) string {
+	return fmt.Sprintf("%s_%s(%s)", pod.Name, pod.Namespace, pod.UID)
+}
+
+// podReference names a pod as events do.
+func podReference(pod *corev1.Pod) *corev1.ObjectReference {
+	return &corev1.ObjectReference{
+		Kind: "Pod", APIVersion: "v1", Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, ResourceVersion: pod.ResourceVersion,
+	}
+}
+
+// fromManifest says whether a pod comes from a file of this node.
+func fromManifest(pod *corev1.Pod) bool {
+	source := pod.Annotations["kubernetes.io/config.source"]
+	return source != "" && source != "api"
+}
 
 func sidecar(c *corev1.Container) bool {
 	return c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways
@@ -18,29 +57,70 @@ func terminal(phase corev1.PodPhase) bool {
 
 func finished(pod *corev1.Pod) bool { return terminal(pod.Status.Phase) }
 
-// initPolicy is when an init container that has ended is started again.
-func initPolicy(pod *corev1.Pod, c *corev1.Container) corev1.RestartPolicy {
-	switch {
-	case sidecar(c):
-		return corev1.RestartPolicyAlways
-	case pod.Spec.RestartPolicy == corev1.RestartPolicyNever:
-		return corev1.RestartPolicyNever
+// restarts says whether a container that has ended with this exit code is started again: by the rules of the container, by its
+// own policy, by the pod's, the first that says something (KEP-5307). An init container that has succeeded has done its work.
+func restarts(pod *corev1.Pod, c *corev1.Container, exitCode int32) bool {
+	init := initContainer(pod, c)
+	if init && !sidecar(c) && exitCode == 0 {
+		return false
 	}
-	return corev1.RestartPolicyOnFailure
+	if rule := matchingRule(c, exitCode); rule != nil && rule.Action == corev1.ContainerRestartRuleActionRestart {
+		return true
+	}
+	policy := pod.Spec.RestartPolicy
+	if c.RestartPolicy != nil {
+		policy = corev1.RestartPolicy(*c.RestartPolicy)
+	}
+	switch policy {
+	case corev1.RestartPolicyOnFailure:
+		return exitCode != 0
+	case corev1.RestartPolicyNever:
+		return false
+	}
+	return true
 }
 
-// restarts says whether a container that has ended is started again under the policy.
-func restarts(policy corev1.RestartPolicy, ended *Container) bool {
-	switch policy {
-	case corev1.RestartPolicyAlways:
-		return true
-	case corev1.RestartPolicyOnFailure:
-		return ended.ExitCode != 0
+// mayRestart says whether a container is started again after an end that is a failure.
+func mayRestart(pod *corev1.Pod, c *corev1.Container) bool {
+	for i := range c.RestartPolicyRules {
+		if c.RestartPolicyRules[i].Action == corev1.ContainerRestartRuleActionRestart {
+			return true
+		}
+	}
+	if c.RestartPolicy != nil {
+		return *c.RestartPolicy != corev1.ContainerRestartPolicyNever
+	}
+	return pod.Spec.RestartPolicy != corev1.RestartPolicyNever
+}
+
+// restartable says whether any container of the pod may be started again.
+func restartable(pod *corev1.Pod) bool {
+	for _, containers := range [][]corev1.Container{pod.Spec.Containers, pod.Spec.InitContainers} {
+		for i := range containers {
+			if !sidecar(&containers[i]) && mayRestart(pod, &containers[i]) {
+				return true
+			}
+		}
 	}
 	return false
 }
 
-// anyStarted says whether one of the pod's own containers has ever been started, so that init is over.
+// matchingRule returns the first restart rule of a container that an exit code matches; nil when there is none.
+func matchingRule(c *corev1.Container, exitCode int32) *corev1.ContainerRestartRule {
+	for i := range c.RestartPolicyRules {
+		rule := &c.RestartPolicyRules[i]
+		if rule.ExitCodes == nil {
+			continue
+		}
+		in := slices.Contains(rule.ExitCodes.Values, exitCode)
+		if in == (rule.ExitCodes.Operator == corev1.ContainerRestartRuleOnExitCodesOpIn) {
+			return rule
+		}
+	}
+	return nil
+}
+
+// anyStarted says whether one of the pod's own containers was started in the newest sandbox, so that init is over.
 func anyStarted(pod *corev1.Pod, now observed) bool {
 	for i := range pod.Spec.Containers {
 		if now.containers[pod.Spec.Containers[i].Name] != nil {
@@ -78,7 +158,7 @@ func initialized(pod *corev1.Pod, now observed) bool {
 		case have == nil:
 			return false
 		case sidecar(c):
-			if have.State != ContainerRunning {
+			if have.State != ContainerRunning || !now.healthOf(have).started {
 				return false
 			}
 		case have.State != ContainerExited || have.ExitCode != 0:
@@ -108,25 +188,11 @@ func initFailed(pod *corev1.Pod, now observed) bool {
 	for i := range pod.Spec.InitContainers {
 		c := &pod.Spec.InitContainers[i]
 		have := now.containers[c.Name]
-		if have != nil && have.State == ContainerExited && have.ExitCode != 0 && !restarts(initPolicy(pod, c), have) {
+		if have != nil && have.State == ContainerExited && have.ExitCode != 0 && !restarts(pod, c, have.ExitCode) {
 			return true
 		}
 	}
 	return false
-}
-
-// over says whether the pod has nothing left to do: all its own containers have ended for good, or its init has failed.
-func over(pod *corev1.Pod, now observed) bool {
-	if initFailed(pod, now) {
-		return true
-	}
-	for i := range pod.Spec.Containers {
-		c := now.containers[pod.Spec.Containers[i].Name]
-		if c == nil || c.State != ContainerExited || restarts(pod.Spec.RestartPolicy, c) {
-			return false
-		}
-	}
-	return true
 }
 
 // phase follows upstream's getPhase. ending says that nothing is started any more; a pod is not in a terminal phase before the
@@ -140,11 +206,12 @@ func phase(pod *corev1.Pod, now observed, ending bool) corev1.PodPhase {
 	}
 	ended, failed := 0, 0
 	for i := range pod.Spec.Containers {
-		have := now.containers[pod.Spec.Containers[i].Name]
+		c := &pod.Spec.Containers[i]
+		have := now.containers[c.Name]
 		switch {
 		case have == nil, have.State == ContainerCreated:
 			return corev1.PodPending
-		case have.State == ContainerExited && (ending || !restarts(pod.Spec.RestartPolicy, have)):
+		case have.State == ContainerExited && (ending || !restarts(pod, c, have.ExitCode)):
 			ended++
 			if have.ExitCode != 0 {
 				failed++

@@ -34,7 +34,7 @@ func testPod(policy corev1.RestartPolicy, withInit, withSidecar bool) *corev1.Po
 func seen(text string) observed {
 	now := observed{sandbox: &Sandbox{Ready: true, IPs: []string{"10.0.0.9"}}, containers: map[string]*Container{}, previous: map[string]*Container{}}
 	for i := 0; i+1 < len(text); i += 3 {
-		c := &Container{ID: "id-" + text[i:i+1], Name: text[i : i+1], Image: "image", State: ContainerExited, Started: time.Now(), Finished: time.Now()}
+		c := &Container{ID: "id-" + text[i:i+1], Name: text[i : i+1], Requested: "image", Image: "image", State: ContainerExited, Started: time.Now(), Finished: time.Now()}
 		switch how := text[i+1]; how {
 		case '+':
 			c.State = ContainerRunning
@@ -94,7 +94,7 @@ func TestPhase(t *testing.T) {
 		if got := phase(pod, now, test.ending); got != test.want {
 			t.Errorf("%s %q: %s, want %s", test.policy, test.seen, got, test.want)
 		}
-		if got := over(pod, now); got != test.over {
+		if got := compute(pod, now).end; got != test.over {
 			t.Errorf("%s %q: over %t", test.policy, test.seen, got)
 		}
 	}

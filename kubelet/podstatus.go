@@ -20,9 +20,14 @@ func (w *worker) podStatus(pod *corev1.Pod, now observed, final bool) corev1.Pod
 		status.StartTime = &began
 	}
 	w.addresses(pod, &status, now)
+	if w.rejected.Load() {
+		status.Phase, status.Reason, status.Message = w.verdict.Phase, w.verdict.Reason, w.verdict.Message
+		return status
+	}
 	isInitialized := initialized(pod, now)
 	status.InitContainerStatuses = w.containerStatuses(pod, pod.Spec.InitContainers, now, pod.Status.InitContainerStatuses)
 	status.ContainerStatuses = w.containerStatuses(pod, pod.Spec.Containers, now, pod.Status.ContainerStatuses)
+	status.EphemeralContainerStatuses = w.ephemeralStatuses(pod, now)
 	if final && isInitialized {
 		markLost(status.ContainerStatuses)
 	}
@@ -37,7 +42,21 @@ func (w *worker) podStatus(pod *corev1.Pod, now observed, final bool) corev1.Pod
 		status.Phase = corev1.PodFailed
 	}
 	conditions(pod, &status, now, isInitialized)
+	w.resizeConditions(pod, &status)
+	if e := w.evicted(); e != nil && e.Condition != nil && w.verdict != nil {
+		condition := *e.Condition
+		condition.Status, condition.ObservedGeneration = corev1.ConditionTrue, pod.Generation
+		condition.LastTransitionTime = metav1.Now().Rfc3339Copy()
+		setCondition(&status.Conditions, condition)
+	}
 	return status
+}
+
+// addressed returns the pod with the addresses in its status that it has now.
+func (w *worker) addressed(pod *corev1.Pod, now observed) *corev1.Pod {
+	other := *pod
+	w.addresses(pod, &other.Status, now)
+	return &other
 }
 
 func (w *worker) addresses(pod *corev1.Pod, status *corev1.PodStatus, now observed) {
@@ -55,7 +74,7 @@ func (w *worker) addresses(pod *corev1.Pod, status *corev1.PodStatus, now observ
 	if now.sandbox == nil {
 		return
 	}
-	ips := now.sandbox.IPs
+	ips := slices.Clone(now.sandbox.IPs)
 	if pod.Spec.HostNetwork && host != "" {
 		ips = []string{host}
 	}
@@ -91,35 +110,76 @@ func (w *worker) containerStatus(pod *corev1.Pod, c *corev1.Container, now obser
 	have := now.containers[c.Name]
 	no, yes := false, true
 	if have == nil {
-		return w.missingStatus(pod, c, old)
+		return w.missingStatus(pod, c, now, old)
 	}
 	status := corev1.ContainerStatus{
 		Name: c.Name, Image: have.Image, ImageID: have.ImageID, ContainerID: have.ID, RestartCount: have.Attempt,
-		AllocatedResources: c.Resources.Requests, Started: &no,
+		AllocatedResources: c.Resources.Requests, Started: &no, User: have.User, VolumeMounts: have.Mounts,
 	}
 	if len(c.Resources.Requests) > 0 || len(c.Resources.Limits) > 0 {
-		status.Resources = c.Resources.DeepCopy()
-		status.Resources.Claims = nil
+		resources := withoutClaims(c.Resources)
+		if actuated, ok := now.actuated[c.Name]; ok {
+			resources = actuated
+		}
+		status.Resources = &resources
 	}
 	switch have.State {
 	case ContainerCreated:
 		status.State.Waiting = &corev1.ContainerStateWaiting{Reason: "ContainerCreating"}
+		if why := w.waiting[c.Name]; why != nil {
+			status.State.Waiting.Reason, status.State.Waiting.Message = why.reason, why.message
+		}
 	case ContainerRunning:
 		status.State.Running = &corev1.ContainerStateRunning{StartedAt: metav1.NewTime(have.Started).Rfc3339Copy()}
-		status.Started, status.Ready = &yes, true
+		h := now.healthOf(have)
+		status.Ready = h.ready
+		if h.started {
+			status.Started = &yes
+		}
 	case ContainerExited:
 		w.exitedStatus(pod, c, have, &status)
+		keepLastWords(&status, old)
 	}
 	if last := now.previous[c.Name]; last != nil && status.LastTerminationState.Terminated == nil {
 		status.LastTerminationState.Terminated = terminated(last)
 	}
+	if status.LastTerminationState.Terminated == nil && old != nil && have.Attempt > 0 {
+		if status.LastTerminationState = old.LastTerminationState; old.State.Terminated != nil && old.ContainerID != have.ID {
+			status.LastTerminationState = old.State // the runtime has forgotten it
+		}
+	}
 	return status
 }
 
+// keepLastWords puts back what a container left behind when the file with it is gone already.
+func keepLastWords(status, old *corev1.ContainerStatus) {
+	if old == nil || old.State.Terminated == nil || status.State.Terminated == nil {
+		return
+	}
+	if t := status.State.Terminated; t.Message == "" && t.ContainerID == old.State.Terminated.ContainerID {
+		t.Message = old.State.Terminated.Message
+	}
+}
+
+// ephemeralStatuses are the statuses of the ephemeral containers.
+func (w *worker) ephemeralStatuses(pod *corev1.Pod, now observed) (statuses []corev1.ContainerStatus) {
+	for i := range pod.Spec.EphemeralContainers {
+		c := (*corev1.Container)(&pod.Spec.EphemeralContainers[i].EphemeralContainerCommon)
+		status := w.containerStatus(pod, c, now, statusOf(pod.Status.EphemeralContainerStatuses, c.Name))
+		if status.State.Waiting != nil && status.State.Waiting.Reason == "PodInitializing" {
+			status.State.Waiting.Reason = "ContainerCreating"
+		}
+		status.Ready, status.Started = false, nil // nobody waits for them
+		statuses = append(statuses, status)
+	}
+	return statuses
+}
+
 // missingStatus is the status of a container that the runtime does not know.
-func (w *worker) missingStatus(pod *corev1.Pod, c *corev1.Container, old *corev1.ContainerStatus) corev1.ContainerStatus {
+func (w *worker) missingStatus(pod *corev1.Pod, c *corev1.Container, now observed, old *corev1.ContainerStatus) corev1.ContainerStatus {
 	why := w.waiting[c.Name]
-	if why == nil && old != nil && (old.State.Terminated != nil || finished(pod) || pod.DeletionTimestamp != nil) {
+	over := finished(pod) || pod.DeletionTimestamp != nil || w.ended
+	if why == nil && old != nil && (over || old.State.Terminated != nil && now.sandbox == nil) {
 		return *old // the runtime has forgotten what it told before
 	}
 	no := false
@@ -134,29 +194,35 @@ func (w *worker) missingStatus(pod *corev1.Pod, c *corev1.Container, old *corev1
 	status.State.Waiting = state
 	if old != nil {
 		status.RestartCount, status.LastTerminationState = old.RestartCount, old.LastTerminationState
+		switch last := now.previous[c.Name]; {
+		case last != nil && last.State == ContainerExited:
+			status.LastTerminationState.Terminated = terminated(last)
+		case old.State.Terminated != nil:
+			status.LastTerminationState = old.State
+		case old.State.Running != nil:
+			status.LastTerminationState.Terminated = &corev1.ContainerStateTerminated{
+				ContainerID: old.ContainerID, ExitCode: 137, Reason: "ContainerStatusUnknown", StartedAt: old.State.Running.StartedAt,
+				Message: "The container could not be located when the pod was deleted.  The container used to be Running",
+			}
+		}
 	}
 	return status
 }
 
 // exitedStatus fills in the state of a container that has ended: terminated, or waiting to be started again.
 func (w *worker) exitedStatus(pod *corev1.Pod, c *corev1.Container, have *Container, status *corev1.ContainerStatus) {
-	policy := pod.Spec.RestartPolicy
-	if initContainer(pod, c) {
-		policy = initPolicy(pod, c)
-		status.Ready = !sidecar(c) && have.ExitCode == 0
-	}
+	status.Ready = initContainer(pod, c) && !sidecar(c) && have.ExitCode == 0
 	status.State.Terminated = terminated(have)
-	if w.ended || pod.DeletionTimestamp != nil {
+	if w.ended || pod.DeletionTimestamp != nil || ephemeral(pod, c.Name) || !restarts(pod, c, have.ExitCode) && have.Requested == c.Image {
 		return
 	}
 	var state *corev1.ContainerStateWaiting
 	if why := w.waiting[c.Name]; why != nil {
 		state = &corev1.ContainerStateWaiting{Reason: why.reason, Message: why.message}
-	} else if left := time.Until(w.backoff.until(have)); left > 0 && restarts(policy, have) {
+	} else if left := time.Until(w.backoff.until(have)); left > 0 {
 		state = &corev1.ContainerStateWaiting{
-			Reason: "CrashLoopBackOff",
-			Message: fmt.Sprintf("back-off %v restarting failed container=%s pod=%s_%s(%s)",
-				w.backoff[c.Name], c.Name, pod.Name, pod.Namespace, pod.UID),
+			Reason:  "CrashLoopBackOff",
+			Message: fmt.Sprintf("back-off %v restarting failed container=%s pod=%s", w.backoff[c.Name], c.Name, fullName(pod)),
 		}
 	}
 	if state != nil {
@@ -184,9 +250,13 @@ func initContainer(pod *corev1.Pod, c *corev1.Container) bool {
 	return slices.ContainsFunc(pod.Spec.InitContainers, func(i corev1.Container) bool { return i.Name == c.Name })
 }
 
+func ephemeral(pod *corev1.Pod, name string) bool {
+	return slices.ContainsFunc(pod.Spec.EphemeralContainers, func(c corev1.EphemeralContainer) bool { return c.Name == name })
+}
+
 func terminated(c *Container) *corev1.ContainerStateTerminated {
 	return &corev1.ContainerStateTerminated{
-		ExitCode: c.ExitCode, Reason: c.Reason, Message: c.Message, ContainerID: c.ID,
+		ExitCode: c.ExitCode, Signal: c.Signal, Reason: c.Reason, Message: c.Message, ContainerID: c.ID,
 		StartedAt: metav1.NewTime(c.Started).Rfc3339Copy(), FinishedAt: metav1.NewTime(c.Finished).Rfc3339Copy(),
 	}
 }

@@ -19,28 +19,39 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// statusManager writes pod statuses, the newest of each pod, one pod at a time in the order in which they changed. A
-// status that changes while it waits is written once.
-type statusManager struct {
-	client kubernetes.Interface
-	logger *slog.Logger
-	wake   chan struct{}
+// writersLimit bounds how many statuses are being written at once.
+const writersLimit = 16
 
-	mu    sync.Mutex
-	pods  map[types.UID]*podRecord
-	dirty []types.UID
+// statusManager writes pod statuses, the newest of each pod, of several pods at once and of each in the order in which they
+// changed. A status that changes while it waits is written once.
+type statusManager struct {
+	client  kubernetes.Interface
+	logger  *slog.Logger
+	running *sync.WaitGroup // of whoever owns the manager: the writers run in it
+	slots   chan struct{}   // holds one token for each writer
+
+	mu   sync.Mutex
+	ctx  context.Context // nil until begin: statuses wait
+	pods map[types.UID]*podRecord
 }
 
 // podRecord is what is known and wanted of one pod's status.
 type podRecord struct {
 	pod    *corev1.Pod // the newest object known, from the watch or from a write
 	want   corev1.PodStatus
-	queued bool
+	queued bool          // want differs from what the API server has, and a writer will see to it
 	idle   chan struct{} // closed when want has been written; nil when nobody waits
 }
 
-func newStatusManager(client kubernetes.Interface, logger *slog.Logger) *statusManager {
-	return &statusManager{client: client, logger: logger, wake: make(chan struct{}, 1), pods: map[types.UID]*podRecord{}}
+func newStatusManager(client kubernetes.Interface, logger *slog.Logger, running *sync.WaitGroup) *statusManager {
+	return &statusManager{client: client, logger: logger, running: running, slots: make(chan struct{}, writersLimit), pods: map[types.UID]*podRecord{}}
+}
+
+// begin lets statuses be written until ctx ends.
+func (m *statusManager) begin(ctx context.Context) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.ctx = ctx
 }
 
 // set says what a pod's status should be. pod is the object that status was made of.
@@ -56,8 +67,22 @@ func (m *statusManager) set(pod *corev1.Pod, status corev1.PodStatus) {
 	}
 	r.want = status
 	if !r.queued && !r.asWanted() {
-		m.queue(pod.UID, r)
+		m.queueLocked(pod.UID, r)
 	}
+}
+
+// current takes note of a newer object and says whether its status is as the kubelet wants it.
+func (m *statusManager) current(pod *corev1.Pod) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	r := m.pods[pod.UID]
+	if r == nil {
+		return false
+	}
+	if newer(pod, r.pod) {
+		r.pod = pod
+	}
+	return pod.Status.Phase == r.want.Phase && apiequality.Semantic.DeepEqual(pod.Status, overlay(pod.Status, r.want))
 }
 
 // latest returns the pod with what the kubelet last wanted its status to be, which the watch may not have brought back yet.
@@ -91,26 +116,30 @@ func overlay(theirs, ours corev1.PodStatus) corev1.PodStatus {
 	status.ObservedGeneration, status.StartTime = ours.ObservedGeneration, ours.StartTime
 	status.HostIP, status.HostIPs, status.PodIP, status.PodIPs = ours.HostIP, ours.HostIPs, ours.PodIP, ours.PodIPs
 	status.InitContainerStatuses, status.ContainerStatuses = ours.InitContainerStatuses, ours.ContainerStatuses
+	status.EphemeralContainerStatuses = ours.EphemeralContainerStatuses
+	for _, kind := range passing {
+		if !slices.ContainsFunc(ours.Conditions, func(c corev1.PodCondition) bool { return c.Type == kind }) {
+			status.Conditions = slices.DeleteFunc(status.Conditions, func(c corev1.PodCondition) bool { return c.Type == kind })
+		}
+	}
 	for _, c := range ours.Conditions {
-		if !slices.Contains(owned, c.Type) {
+		if !slices.Contains(owned, c.Type) && c.Type != corev1.DisruptionTarget {
 			continue
 		}
 		at := slices.IndexFunc(status.Conditions, func(have corev1.PodCondition) bool { return have.Type == c.Type })
 		if at < 0 {
 			status.Conditions = append(status.Conditions, c)
-		} else {
+		} else if c.Type != corev1.DisruptionTarget { // whoever said it first is right
 			status.Conditions[at] = c
 		}
 	}
 	return status
 }
 
-func (m *statusManager) queue(uid types.UID, r *podRecord) {
+func (m *statusManager) queueLocked(uid types.UID, r *podRecord) {
 	r.queued = true
-	m.dirty = append(m.dirty, uid)
-	select {
-	case m.wake <- struct{}{}:
-	default:
+	if ctx := m.ctx; ctx != nil && ctx.Err() == nil {
+		m.running.Go(func() { m.keep(ctx, uid, r) })
 	}
 }
 
@@ -152,57 +181,62 @@ func (r *podRecord) done() {
 	}
 }
 
-func (m *statusManager) run(ctx context.Context) {
+// keep writes a pod's status until it is as wanted.
+func (m *statusManager) keep(ctx context.Context, uid types.UID, r *podRecord) {
 	for {
-		m.mu.Lock()
-		var uid types.UID
-		var record *podRecord
-		for record == nil && len(m.dirty) > 0 {
-			uid, m.dirty = m.dirty[0], m.dirty[1:]
-			record = m.pods[uid]
-		}
-		if record == nil {
-			m.mu.Unlock()
-			select {
-			case <-ctx.Done():
-				return
-			case <-m.wake:
-			}
-			continue
-		}
-		pod, want := record.pod, overlay(record.pod.Status, record.want)
-		m.mu.Unlock()
-
-		updated, err := m.write(ctx, pod, want)
-		if ctx.Err() != nil {
+		select {
+		case m.slots <- struct{}{}:
+		case <-ctx.Done():
 			return
 		}
-		m.mu.Lock()
-		switch {
-		case apierrors.IsNotFound(err), apierrors.IsConflict(err): // deleted, or replaced by another of the name
-			record.done()
-		case err != nil:
-			m.logger.Warn("cannot write pod status", "namespace", pod.Namespace, "pod", pod.Name, "error", err)
-			time.AfterFunc(retryDelay, func() { m.retry(uid, record) })
-		default:
-			if newer(updated, record.pod) {
-				record.pod = updated
-			}
-			if record.asWanted() {
-				record.done()
-			} else {
-				m.queue(uid, record)
-			}
+		again := m.writeNewest(ctx, uid, r)
+		<-m.slots
+		if !again {
+			return
 		}
-		m.mu.Unlock()
 	}
+}
+
+// writeNewest writes what is wanted now, and says whether that has changed meanwhile.
+func (m *statusManager) writeNewest(ctx context.Context, uid types.UID, r *podRecord) (again bool) {
+	m.mu.Lock()
+	if m.pods[uid] != r || !r.queued {
+		m.mu.Unlock()
+		return false
+	}
+	pod, want := r.pod, overlay(r.pod.Status, r.want)
+	m.mu.Unlock()
+
+	updated, err := m.write(ctx, pod, want)
+	if ctx.Err() != nil {
+		return false
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	switch {
+	case apierrors.IsNotFound(err), apierrors.IsConflict(err): // deleted, or replaced by another of the name
+		r.done()
+		return false
+	case err != nil:
+		m.logger.Warn("cannot write pod status", "namespace", pod.Namespace, "pod", pod.Name, "error", err)
+		time.AfterFunc(retryDelay, func() { m.retry(uid, r) })
+		return false
+	}
+	if newer(updated, r.pod) {
+		r.pod = updated
+	}
+	if r.asWanted() {
+		r.done()
+		return false
+	}
+	return true
 }
 
 func (m *statusManager) retry(uid types.UID, r *podRecord) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.pods[uid] == r && r.queued {
-		m.queue(uid, r)
+		m.queueLocked(uid, r)
 	}
 }
 

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -15,50 +17,68 @@ const retryDelay = 2 * time.Second
 // observed is what the runtime shows of a pod.
 type observed struct {
 	sandbox    *Sandbox
-	containers map[string]*Container // newest attempt by name
-	previous   map[string]*Container // the attempt before, where the runtime still has it
+	containers map[string]*Container                  // newest attempt in the newest sandbox, by name
+	previous   map[string]*Container                  // the attempt before, where the runtime still has it
+	actuated   map[string]corev1.ResourceRequirements // what containers were given, by name
+	health     map[string]health                      // what probes say of containers that run, by ID; not in it: all is well
 }
 
-func (w *worker) observe(ctx context.Context) (observed, error) {
+func (w *worker) observe(ctx context.Context, pod *corev1.Pod) (observed, error) {
 	sandbox, all, err := w.kubelet.config.Runtime.Pod(ctx, w.uid)
 	if err != nil {
 		return observed{}, fmt.Errorf("ask the runtime: %w", err)
 	}
-	o := observed{sandbox: sandbox, containers: map[string]*Container{}, previous: map[string]*Container{}}
+	return w.sort(pod, sandbox, all), nil
+}
+
+// sort tells the newest attempts from those before.
+func (w *worker) sort(pod *corev1.Pod, sandbox *Sandbox, all []*Container) observed {
+	o := observed{sandbox: sandbox, actuated: w.kubelet.allocations.actuated(w.uid), containers: map[string]*Container{}, previous: map[string]*Container{}}
 	for _, c := range all {
+		here := c.SandboxID == "" || sandbox != nil && c.SandboxID == sandbox.ID
 		switch {
-		case o.containers[c.Name] == nil:
+		case here && o.containers[c.Name] == nil && o.previous[c.Name] == nil:
 			o.containers[c.Name] = c
 		case o.previous[c.Name] == nil:
 			o.previous[c.Name] = c
 		}
 	}
-	return o, nil
+	if prober := w.kubelet.prober; prober != nil && pod != nil {
+		ip := ""
+		if ips := ipsOf(w.addressed(pod, o)); len(ips) > 0 {
+			ip = ips[0]
+		}
+		o.health = prober.look(pod, o, ip, w.ended || pod.DeletionTimestamp != nil)
+	}
+	return o
 }
 
 // sync does the next thing for a pod, reports its status, and says when to look again at the latest (0: when something
 // happens). done says that there is nothing left to do for this pod, ever.
 func (w *worker) sync(ctx context.Context, pod *corev1.Pod, gone bool) (wait time.Duration, done bool) {
-	now, err := w.observe(ctx)
+	k := w.kubelet
+	pod = k.status.latest(pod)
+	now, err := w.observe(ctx, pod)
 	if err != nil {
 		w.warn(ctx, "cannot sync pod", pod, err)
 		return retryDelay, false
 	}
-	if !gone && pod.DeletionTimestamp == nil && !w.ended {
-		w.ended = finished(pod)
-		if !w.ended && w.pastDeadline(pod) {
-			w.ended = true
-			w.verdict = &corev1.PodStatus{Phase: corev1.PodFailed, Reason: "DeadlineExceeded", Message: "Pod was active on the node longer than the specified deadline"}
-			w.kubelet.recorder.Event(pod, corev1.EventTypeNormal, w.verdict.Reason, w.verdict.Message)
-		}
-	}
+	w.judge(pod)
 	switch {
 	case gone:
-		return w.end(ctx, pod, now, 0, func() (time.Duration, bool) { return w.clean(ctx, pod) })
+		grace := forcedGrace
+		if w.static {
+			grace = specGrace(pod)
+		}
+		return w.end(ctx, pod, now, grace, func() (time.Duration, bool) { return w.clean(ctx, pod) })
 	case pod.DeletionTimestamp != nil:
 		return w.end(ctx, pod, now, deletionGrace(pod), func() (time.Duration, bool) { return w.finishDeletion(ctx, pod) })
 	case w.ended:
-		return w.end(ctx, pod, now, specGrace(pod), func() (time.Duration, bool) { return w.report(ctx, pod, true), false })
+		grace := specGrace(pod)
+		if e := w.evicted(); e != nil && e.Grace != nil {
+			grace = *e.Grace
+		}
+		return w.end(ctx, pod, now, grace, func() (time.Duration, bool) { return w.finishEnd(ctx, pod), false })
 	}
 	wait, err = w.advance(ctx, pod, now)
 	reported := w.report(ctx, pod, false)
@@ -69,6 +89,27 @@ func (w *worker) sync(ctx context.Context, pod *corev1.Pod, gone bool) (wait tim
 	return earliest(wait, reported, w.untilDeadline(pod)), false
 }
 
+// judge ends the pod when its time is over, or when somebody else has said that it has ended.
+func (w *worker) judge(pod *corev1.Pod) {
+	if w.ended || pod.DeletionTimestamp != nil {
+		return
+	}
+	w.ended = finished(pod)
+	if w.ended {
+		return
+	}
+	if e := w.evicted(); e != nil {
+		w.ended = true
+		w.verdict = &corev1.PodStatus{Phase: corev1.PodFailed, Reason: e.Reason, Message: e.Message}
+		return
+	}
+	if w.pastDeadline(pod) {
+		w.ended = true
+		w.verdict = &corev1.PodStatus{Phase: corev1.PodFailed, Reason: "DeadlineExceeded", Message: "Pod was active on the node longer than the specified deadline"}
+		w.kubelet.recorder.Event(pod, corev1.EventTypeNormal, w.verdict.Reason, w.verdict.Message)
+	}
+}
+
 func (w *worker) warn(ctx context.Context, what string, pod *corev1.Pod, err error) {
 	if ctx.Err() == nil {
 		w.kubelet.config.Logger.Warn(what, "namespace", pod.Namespace, "pod", pod.Name, "error", err)
@@ -77,49 +118,204 @@ func (w *worker) warn(ctx context.Context, what string, pod *corev1.Pod, err err
 
 // report reports the status of the pod as the runtime shows it now. See podStatus for final.
 func (w *worker) report(ctx context.Context, pod *corev1.Pod, final bool) (wait time.Duration) {
-	now, err := w.observe(ctx)
+	now, err := w.observe(ctx, pod)
 	if err != nil {
 		return retryDelay
 	}
-	w.kubelet.status.set(pod, w.podStatus(w.kubelet.status.latest(pod), now, final))
+	w.reportObserved(pod, now, final)
 	return 0
 }
 
-// advance starts whatever should run and does not.
+func (w *worker) reportObserved(pod *corev1.Pod, now observed, final bool) {
+	w.kubelet.status.set(pod, w.podStatus(w.kubelet.status.latest(pod), now, final))
+}
+
+// advance starts whatever should run and does not, and ends what should not run any more.
 func (w *worker) advance(ctx context.Context, pod *corev1.Pod, now observed) (wait time.Duration, err error) {
-	if now.sandbox != nil && !now.sandbox.Ready {
-		if pod.Spec.RestartPolicy == corev1.RestartPolicyNever && len(now.containers) > 0 {
-			w.finish()
-			return 0, nil
-		}
-		w.kubelet.recorder.Event(pod, corev1.EventTypeNormal, "SandboxChanged", "Pod sandbox changed, it will be killed and re-created.")
-		if err := w.kubelet.config.Runtime.RemovePod(ctx, w.uid); err != nil {
-			return 0, fmt.Errorf("remove the dead sandbox: %w", err)
-		}
-		now = observed{} // everything begins anew, init included
-	}
+	hold, release := w.holdable(ctx)
+	defer release()
+	pod = w.allocate(pod)
 	if now.sandbox == nil {
-		w.report(ctx, pod, false)
-		w.kubelet.status.written(ctx, w.uid) // people see that the pod has arrived, however soon it runs
-		if now.sandbox, err = w.kubelet.config.Runtime.RunSandbox(ctx, pod, SandboxOptions{Hostname: pod.Name}); err != nil {
-			w.kubelet.recorder.Eventf(pod, corev1.EventTypeWarning, "FailedCreatePodSandBox", "Failed to create pod sandbox: %v", err)
-			return 0, fmt.Errorf("create the sandbox: %w", err)
+		w.reportObserved(pod, now, false) // people see that the pod has arrived, however long it takes to start
+	}
+	if wait, err := w.prepare(hold, pod); err != nil || wait > 0 {
+		if hold.Err() != nil {
+			return 0, nil // the pod is to end
 		}
-	}
-	if over(pod, now) {
-		w.finish() // sidecars end with the containers they serve
-		return 0, nil
-	}
-	wait, ready, err := w.advanceInit(ctx, pod, now)
-	if !ready {
 		return wait, err
 	}
-	for i := range pod.Spec.Containers {
-		again, failed := w.advanceContainer(ctx, pod, &pod.Spec.Containers[i], now, pod.Spec.RestartPolicy)
-		err = errors.Join(err, failed)
-		wait = earliest(wait, again)
+	todo := compute(pod, now)
+	switch {
+	case todo.end:
+		w.finish() // sidecars end with the containers they serve
+		return 0, nil
+	case todo.restartAll:
+		return w.restartAll(ctx, pod, now)
 	}
-	return wait, err
+	for _, k := range todo.kill {
+		if err := w.killContainer(hold, pod, k); err != nil {
+			return 0, fmt.Errorf("stop container %s: %w", k.spec.Name, err)
+		}
+		if k.container.Requested != k.spec.Image {
+			delete(w.backoff, k.spec.Name) // what has failed was another container
+		}
+	}
+	l := &launch{worker: w, pod: pod, now: now, hold: hold, images: map[string]*imageAnswer{}}
+	if len(todo.ephemeral)+len(todo.init)+len(todo.start) > 0 {
+		l.secrets = w.pullSecrets(hold, pod)
+	}
+	if todo.sandbox {
+		if len(todo.init) > 0 {
+			l.prefetch(todo.init[:1])
+		} else {
+			l.prefetch(todo.start)
+		}
+		if now, err = w.makeSandbox(ctx, pod, now); err != nil {
+			if hold.Err() != nil {
+				return 0, nil
+			}
+			return 0, err
+		}
+		l.now = now
+	}
+	l.pod = w.addressed(pod, now)
+	if err := w.openHostPorts(ctx, l.pod, now); err != nil {
+		return 0, err
+	}
+	wait, err = w.resize(ctx, pod, now)
+	return earliest(wait, l.startAll(ctx, todo)), err
+}
+
+// startAll starts containers in upstream's order.
+func (l *launch) startAll(ctx context.Context, todo actions) (wait time.Duration) {
+	for _, c := range todo.ephemeral {
+		wait = earliest(wait, l.start(ctx, c))
+	}
+	for _, c := range todo.init {
+		again := l.restart(ctx, c)
+		wait = earliest(wait, again)
+		if again > 0 && !sidecar(c) {
+			return wait
+		}
+		if again == 0 && sidecar(c) {
+			l.signal() // what comes behind it may not have to wait
+		}
+	}
+	for _, c := range todo.start {
+		wait = earliest(wait, l.restart(ctx, c))
+	}
+	return wait
+}
+
+// restart starts a container, unless it backs off from a crash.
+func (l *launch) restart(ctx context.Context, c *corev1.Container) (wait time.Duration) {
+	last := l.now.containers[c.Name]
+	crashed := last != nil && last.State == ContainerExited && last.Requested == c.Image
+	if crashed && !l.waiting[c.Name].backsOff(c.Image) {
+		if left := time.Until(l.backoff.until(last)); left > 0 {
+			delete(l.waiting, c.Name)
+			l.kubelet.recorder.Eventf(containerReference(l.pod, c), corev1.EventTypeWarning, "BackOff", "Back-off restarting failed container %s in pod %s", c.Name, fullName(l.pod))
+			return left
+		}
+	}
+	if wait = l.start(ctx, c); crashed && (wait == 0 || l.waiting[c.Name].hasBegun()) {
+		l.backoff.restarted(c.Name)
+	}
+	return wait
+}
+
+// makeSandbox makes a sandbox, in place of a dead one if there is one.
+func (w *worker) makeSandbox(ctx context.Context, pod *corev1.Pod, now observed) (observed, error) {
+	runtime, recorder := w.kubelet.config.Runtime, w.kubelet.recorder
+	if now.sandbox != nil {
+		recorder.Event(pod, corev1.EventTypeNormal, "SandboxChanged", "Pod sandbox changed, it will be killed and re-created.")
+		if err := runtime.StopSandbox(ctx, w.uid); err != nil {
+			return now, fmt.Errorf("stop the dead sandbox: %w", err)
+		}
+	}
+	if !pod.Spec.HostNetwork {
+		if err := runtime.Ready(ctx); err != nil {
+			recorder.Eventf(pod, corev1.EventTypeWarning, "NetworkNotReady", "network is not ready: %v", err)
+			return now, fmt.Errorf("network is not ready: %w", err)
+		}
+	}
+	options, err := w.sandboxOptions(pod)
+	if err == nil {
+		now.sandbox, err = runtime.RunSandbox(ctx, pod, options)
+	}
+	if err != nil {
+		recorder.Eventf(pod, corev1.EventTypeWarning, "FailedCreatePodSandBox", "Failed to create pod sandbox: %v", err)
+		return now, fmt.Errorf("create the sandbox: %w", err)
+	}
+	for name, c := range now.containers { // they were the old sandbox's
+		now.previous[name] = c
+	}
+	now.containers = map[string]*Container{}
+	return now, nil
+}
+
+// openHostPorts lets packets for ports of the node reach the pod.
+func (w *worker) openHostPorts(ctx context.Context, pod *corev1.Pod, now observed) error {
+	ports := w.kubelet.config.Parts.HostPorts
+	if ports == nil || w.prepared.ported == now.sandbox.ID || pod.Spec.HostNetwork || !wantsHostPorts(pod) {
+		return nil
+	}
+	var ips []netip.Addr
+	for _, ip := range now.sandbox.IPs {
+		if addr, err := netip.ParseAddr(ip); err == nil {
+			ips = append(ips, addr)
+		}
+	}
+	if err := ports.Set(ctx, pod, ips); err != nil {
+		w.kubelet.recorder.Eventf(pod, corev1.EventTypeWarning, "FailedCreatePodSandBox", "Failed to create pod sandbox: open host ports: %v", err)
+		return fmt.Errorf("open host ports: %w", err)
+	}
+	w.prepared.ported = now.sandbox.ID
+	return nil
+}
+
+func wantsHostPorts(pod *corev1.Pod) bool {
+	for _, containers := range [][]corev1.Container{pod.Spec.Containers, pod.Spec.InitContainers} {
+		for i := range containers {
+			if slices.ContainsFunc(containers[i].Ports, func(p corev1.ContainerPort) bool { return p.HostPort > 0 }) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// restartAll begins a pod anew in its sandbox: what runs is killed, without much grace and without hooks, and all containers are
+// removed, the one whose end has asked for it last, so that a kubelet that is started meanwhile carries on.
+func (w *worker) restartAll(ctx context.Context, pod *corev1.Pod, now observed) (wait time.Duration, err error) {
+	runtime, last := w.kubelet.config.Runtime, trigger(pod, now)
+	w.reportObserved(pod, now, false)
+	var failed error
+	for _, c := range now.containers {
+		if c.State == ContainerRunning && !ephemeral(pod, c.Name) {
+			failed = errors.Join(failed, runtime.StopContainer(ctx, c.ID, minimumGrace))
+		}
+	}
+	if failed != nil {
+		return 0, fmt.Errorf("stop the containers of a pod that begins anew: %w", failed)
+	}
+	if left := time.Until(w.backoff.until(last)); left > 0 {
+		return left, nil
+	}
+	w.backoff.restarted(last.Name)
+	for _, c := range now.containers {
+		if c != last && !ephemeral(pod, c.Name) {
+			failed = errors.Join(failed, runtime.RemoveContainer(ctx, c.ID))
+		}
+	}
+	if failed == nil {
+		failed = runtime.RemoveContainer(ctx, last.ID)
+	}
+	if failed != nil {
+		return 0, fmt.Errorf("remove the containers of a pod that begins anew: %w", failed)
+	}
+	w.signal()
+	return 0, nil
 }
 
 // finish notes that the pod has nothing left to do. The next round ends what still runs.
@@ -128,120 +324,14 @@ func (w *worker) finish() {
 	w.signal()
 }
 
-// advanceInit starts the init containers one after another, and keeps sidecars running. ready says that the containers may start.
-func (w *worker) advanceInit(ctx context.Context, pod *corev1.Pod, now observed) (wait time.Duration, ready bool, err error) {
-	started := anyStarted(pod, now)
-	for i := range pod.Spec.InitContainers {
-		c := &pod.Spec.InitContainers[i]
-		have := now.containers[c.Name]
-		if !sidecar(c) && (started || have != nil && have.State == ContainerExited && have.ExitCode == 0) {
-			continue
-		}
-		again, failed := w.advanceContainer(ctx, pod, c, now, initPolicy(pod, c))
-		wait, err = earliest(wait, again), errors.Join(err, failed)
-		if started {
-			continue // a sidecar of a pod that runs holds nobody up
-		}
-		if !sidecar(c) || failed != nil || again > 0 {
-			return wait, false, err
-		}
-	}
-	return wait, true, err
-}
-
-// advanceContainer starts one container if it should run, or says when it may be started.
-func (w *worker) advanceContainer(ctx context.Context, pod *corev1.Pod, c *corev1.Container, now observed, policy corev1.RestartPolicy) (wait time.Duration, err error) {
-	k := w.kubelet
-	have := now.containers[c.Name]
-	switch {
-	case have == nil:
-		attempt := int32(0)
-		if old := reported(pod, c.Name); old != nil && old.ContainerID != "" {
-			attempt = old.RestartCount + 1 // it ran in a sandbox that is no more
-		}
-		return w.start(ctx, pod, c, attempt)
-	case have.State == ContainerExited && !restarts(policy, have):
-		return 0, nil
-	case have.Requested != c.Image:
-		if have.State != ContainerExited {
-			k.recorder.Eventf(containerReference(pod, c), corev1.EventTypeNormal, "Killing", "Container %s definition changed, will be restarted", c.Name)
-			if err := k.config.Runtime.StopContainer(ctx, have.ID, specGrace(pod)); err != nil {
-				return 0, fmt.Errorf("stop container %s: %w", c.Name, err)
-			}
-		}
-		delete(w.backoff, c.Name) // what has failed was another container
-		return w.start(ctx, pod, c, have.Attempt+1)
-	case have.State != ContainerExited:
-		return 0, nil
-	}
-	if left := time.Until(w.backoff.until(have)); left > 0 {
-		k.recorder.Eventf(containerReference(pod, c), corev1.EventTypeWarning, "BackOff", "Back-off restarting failed container %s in pod %s_%s(%s)", c.Name, pod.Name, pod.Namespace, pod.UID)
-		return left, nil
-	}
-	if wait, err = w.start(ctx, pod, c, have.Attempt+1); wait == 0 && err == nil {
-		w.backoff.restarted(c.Name)
-	}
-	return wait, err
-}
-
 // reported finds what the pod's status says of a container; nil when it says nothing.
 func reported(pod *corev1.Pod, container string) *corev1.ContainerStatus {
-	if s := statusOf(pod.Status.ContainerStatuses, container); s != nil {
-		return s
-	}
-	return statusOf(pod.Status.InitContainerStatuses, container)
-}
-
-// start pulls the image and starts the container. An image that cannot be had is no error: it is waited for.
-func (w *worker) start(ctx context.Context, pod *corev1.Pod, c *corev1.Container, attempt int32) (wait time.Duration, err error) {
-	k, reference := w.kubelet, containerReference(pod, c)
-	before := w.waiting[c.Name]
-	if before.backsOff(c.Image) {
-		if left := time.Until(before.until); left > 0 {
-			if before.backOff(time.Now()) {
-				k.recorder.Eventf(reference, corev1.EventTypeNormal, "BackOff", "Back-off pulling image %q", c.Image)
-				k.recorder.Event(reference, corev1.EventTypeWarning, "Failed", "Error: ImagePullBackOff")
-			}
-			return earliest(left, before.shows(time.Now())), nil
+	for _, statuses := range [][]corev1.ContainerStatus{pod.Status.ContainerStatuses, pod.Status.InitContainerStatuses, pod.Status.EphemeralContainerStatuses} {
+		if s := statusOf(statuses, container); s != nil {
+			return s
 		}
 	}
-	image, err := k.config.Runtime.EnsureImage(ctx, ImageRequest{Pod: pod, Container: c})
-	if err != nil {
-		k.recorder.Eventf(reference, corev1.EventTypeWarning, "Failed", "Failed to pull image %q: %v", c.Image, err)
-		k.recorder.Event(reference, corev1.EventTypeWarning, "Failed", "Error: ErrImagePull")
-		w.waiting[c.Name] = pullFailed(before, c.Image, err, time.Now())
-		return retryDelay, nil
-	}
-	if image.Pulled {
-		k.recorder.Eventf(reference, corev1.EventTypeNormal, "Pulled", "Successfully pulled image %q", c.Image)
-	} else {
-		k.recorder.Eventf(reference, corev1.EventTypeNormal, "Pulled", "Container image %q already present on machine and can be accessed by the pod", c.Image)
-	}
-	id, err := k.config.Runtime.CreateContainer(ctx, pod, c, ContainerOptions{Attempt: attempt, ImageID: image.ID, Command: c.Command, Args: c.Args})
-	if err == nil {
-		err = k.config.Runtime.StartContainer(ctx, id)
-	}
-	if err != nil {
-		k.recorder.Eventf(reference, corev1.EventTypeWarning, "Failed", "Error: %v", err)
-		w.waiting[c.Name] = &waiting{reason: "RunContainerError", message: err.Error()}
-		return 0, fmt.Errorf("start container %s: %w", c.Name, err)
-	}
-	delete(w.waiting, c.Name)
-	k.recorder.Event(reference, corev1.EventTypeNormal, "Created", "Container created")
-	k.recorder.Event(reference, corev1.EventTypeNormal, "Started", "Container started")
-	return 0, nil
-}
-
-// containerReference names a container of a pod as events do.
-func containerReference(pod *corev1.Pod, c *corev1.Container) *corev1.ObjectReference {
-	field := "containers"
-	if initContainer(pod, c) {
-		field = "initContainers"
-	}
-	return &corev1.ObjectReference{
-		Kind: "Pod", APIVersion: "v1", Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, ResourceVersion: pod.ResourceVersion,
-		FieldPath: fmt.Sprintf("spec.%s{%s}", field, c.Name),
-	}
+	return nil
 }
 
 func (w *worker) untilDeadline(pod *corev1.Pod) time.Duration {

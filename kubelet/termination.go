@@ -3,11 +3,19 @@ package kubelet
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+const (
+	// minimumGrace is what every container is given (kuberuntime_container.go minimumGracePeriodInSeconds).
+	minimumGrace = 2 * time.Second
+	// forcedGrace is what a pod is given that the API server has forgotten (kubelet.go SyncTerminatingRuntimePod).
+	forcedGrace = time.Second
 )
 
 // stop is the end of a pod's containers, under way.
@@ -38,84 +46,181 @@ func (w *worker) end(ctx context.Context, pod *corev1.Pod, now observed, grace t
 		s.cancel()
 		<-s.done
 		w.stop = nil
+	} else {
+		w.announce(pod, now)
 	}
 	if now.sandbox == nil || !now.sandbox.Ready && !anyRunning(now) {
 		return then()
 	}
-	var own, sidecars []*Container // sidecars: last one first
-	for i := range pod.Spec.InitContainers {
-		if c := now.containers[pod.Spec.InitContainers[i].Name]; c != nil && sidecar(&pod.Spec.InitContainers[i]) {
-			sidecars = append([]*Container{c}, sidecars...)
-		} else {
-			own = append(own, c)
-		}
-	}
-	for i := range pod.Spec.Containers {
-		own = append(own, now.containers[pod.Spec.Containers[i].Name])
-	}
-	w.announce(pod, now)
+	w.reportObserved(pod, now, false)
 	stopping, cancel := context.WithCancel(ctx)
 	s := &stop{grace: grace, cancel: cancel, done: make(chan error, 1)}
 	w.stop = s
 	w.kubelet.running.Go(func() {
-		s.done <- w.stopAll(stopping, own, sidecars, grace)
+		s.done <- w.stopAll(stopping, pod, now, grace)
 		w.signal()
 	})
 	return 0, false
 }
 
 func (w *worker) announce(pod *corev1.Pod, now observed) {
-	for _, containers := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
-		for i := range containers {
-			if c := now.containers[containers[i].Name]; c != nil && c.State == ContainerRunning {
-				w.kubelet.recorder.Eventf(containerReference(pod, &containers[i]), corev1.EventTypeNormal, "Killing", "Stopping container %s", c.Name)
-			}
+	for c := range allContainers(pod) {
+		if have := now.containers[c.Name]; have != nil && have.State == ContainerRunning {
+			w.kubelet.recorder.Eventf(containerReference(pod, c), corev1.EventTypeNormal, "Killing", "Stopping container %s", c.Name)
 		}
 	}
 }
 
-// stopAll stops the pod's own containers at once, then its sidecars one after another, then the sandbox. All share the grace.
-func (w *worker) stopAll(ctx context.Context, own, sidecars []*Container, grace time.Duration) error {
-	runtime, began := w.kubelet.config.Runtime, time.Now()
-	errs := make(chan error, len(own))
-	for _, c := range own {
+// turn is a container of a pod that ends.
+type turn struct {
+	spec      *corev1.Container
+	container *Container
+	ended     chan struct{} // closed when it has ended
+}
+
+// stopAll stops the containers of a pod, then the sandbox. preStop hooks run at once; then the pod's own containers end, and
+// behind them the sidecars, the last one first. All share the grace: when it is over nobody waits for his turn any more
+// (kuberuntime_termination_order.go).
+func (w *worker) stopAll(ctx context.Context, pod *corev1.Pod, now observed, grace time.Duration) error {
+	var own, sidecars []*turn // sidecars: in the order of their ends
+	known := map[string]bool{}
+	for c := range allContainers(pod) {
+		known[c.Name] = true
+		have := now.containers[c.Name]
+		if have == nil || have.State != ContainerRunning {
+			continue
+		}
+		t := &turn{spec: c, container: have, ended: make(chan struct{})}
+		if initContainer(pod, c) && sidecar(c) {
+			sidecars = append([]*turn{t}, sidecars...)
+		} else {
+			own = append(own, t)
+		}
+	}
+	for name, have := range now.containers { // of a pod whose spec is not known any more
+		if !known[name] && have.State == ContainerRunning {
+			own = append(own, &turn{spec: &corev1.Container{Name: name}, container: have, ended: make(chan struct{})})
+		}
+	}
+	ips := ipsOf(w.addressed(pod, now))
+	errs := make(chan error, len(own)+len(sidecars))
+	begin := func(t *turn, before []*turn) {
 		go func() {
-			if c == nil || c.State != ContainerRunning {
-				errs <- nil
-				return
-			}
-			errs <- runtime.StopContainer(ctx, c.ID, grace)
+			defer close(t.ended)
+			errs <- w.stopOne(ctx, pod, t, ips, grace, before)
 		}()
 	}
-	var failed error
-	for range own {
-		failed = errors.Join(failed, <-errs)
+	for _, t := range own {
+		begin(t, nil)
 	}
-	for _, c := range sidecars {
-		if failed == nil && c.State == ContainerRunning {
-			failed = runtime.StopContainer(ctx, c.ID, max(0, grace-time.Since(began)))
+	for i, t := range sidecars {
+		if i == 0 {
+			begin(t, own)
+		} else {
+			begin(t, sidecars[i-1:i])
 		}
+	}
+	var failed error
+	for range len(own) + len(sidecars) {
+		failed = errors.Join(failed, <-errs)
 	}
 	if failed != nil {
 		return failed
 	}
-	return runtime.StopSandbox(ctx, w.uid)
+	return w.kubelet.config.Runtime.StopSandbox(ctx, w.uid)
 }
 
-// finishDeletion writes the last status of a pod whose containers have ended, and lets the API server forget it.
+// stopOne runs the preStop hook of a container, waits for those that end before it, and stops it within what is left of the grace.
+func (w *worker) stopOne(ctx context.Context, pod *corev1.Pod, t *turn, ips []string, grace time.Duration, before []*turn) error {
+	over, cancel := context.WithTimeout(ctx, grace)
+	defer cancel()
+	began := time.Now()
+	if err := w.preStop(over, pod, t.spec, t.container.ID, ips); err != nil {
+		w.kubelet.recorder.Event(containerReference(pod, t.spec), corev1.EventTypeWarning, "FailedPreStopHook", "PreStopHook failed")
+		w.warn(ctx, "preStop hook failed", pod, err)
+	}
+	for _, other := range before {
+		select {
+		case <-other.ended:
+		case <-over.Done():
+		}
+	}
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	return w.kubelet.config.Runtime.StopContainer(ctx, t.container.ID, max(minimumGrace, grace-time.Since(began).Truncate(time.Second)))
+}
+
+// preStop runs the preStop hook of a container, if it has one that has not been run. A hook that is not done when the grace is
+// over is left alone.
+func (w *worker) preStop(ctx context.Context, pod *corev1.Pod, c *corev1.Container, id string, ips []string) error {
+	if c.Lifecycle == nil || c.Lifecycle.PreStop == nil || ctx.Err() != nil {
+		return nil
+	}
+	w.mu.Lock()
+	had := w.hooked[id]
+	if w.hooked == nil {
+		w.hooked = map[string]bool{}
+	}
+	w.hooked[id] = true
+	w.mu.Unlock()
+	if had {
+		return nil
+	}
+	err := w.kubelet.runHook(ctx, pod, c, id, ips, c.Lifecycle.PreStop)
+	if ctx.Err() != nil {
+		return nil
+	}
+	return err
+}
+
+// killContainer stops one container of a pod that goes on.
+func (w *worker) killContainer(ctx context.Context, pod *corev1.Pod, k kill) error {
+	w.kubelet.recorder.Event(containerReference(pod, k.spec), corev1.EventTypeNormal, "Killing", k.message)
+	grace := specGrace(pod)
+	if k.grace != nil {
+		grace = time.Duration(*k.grace) * time.Second
+	}
+	t := &turn{spec: k.spec, container: k.container}
+	return w.stopOne(ctx, pod, t, ipsOf(pod), grace, nil)
+}
+
+// finishEnd writes the last status of a pod that stays in the API, and gives back what it had of the node.
+func (w *worker) finishEnd(ctx context.Context, pod *corev1.Pod) (wait time.Duration) {
+	if w.released {
+		return 0
+	}
+	if wait := w.report(ctx, pod, true); wait > 0 {
+		return wait
+	}
+	if err := w.release(ctx, pod); err != nil {
+		w.warn(ctx, "cannot clean up behind pod", pod, err)
+		return retryDelay
+	}
+	w.evictionDone()
+	return 0
+}
+
+// finishDeletion writes the last status of a pod whose containers have ended, gives back what it had of the node, and lets the
+// API server forget it.
 func (w *worker) finishDeletion(ctx context.Context, pod *corev1.Pod) (time.Duration, bool) {
 	k := w.kubelet
 	if !w.cleaned {
-		if wait := w.report(ctx, pod, true); wait > 0 {
-			return wait, false
-		}
-		if !k.status.written(ctx, w.uid) {
-			return retryDelay, false
+		if !w.released {
+			if wait := w.report(ctx, pod, true); wait > 0 {
+				return wait, false
+			}
 		}
 		if _, done := w.clean(ctx, pod); !done {
 			return retryDelay, false
 		}
 		w.cleaned = true
+	}
+	if w.static {
+		return 0, true
+	}
+	if !k.status.written(ctx, w.uid) {
+		return retryDelay, false
 	}
 	now := int64(0)
 	err := k.client.CoreV1().Pods(pod.Namespace).Delete(ctx, pod.Name, metav1.DeleteOptions{
@@ -130,11 +235,19 @@ func (w *worker) finishDeletion(ctx context.Context, pod *corev1.Pod) (time.Dura
 	return 0, false
 }
 
-// clean removes the pod from the runtime.
+// clean takes away everything that the node has of a pod.
 func (w *worker) clean(ctx context.Context, pod *corev1.Pod) (time.Duration, bool) {
-	if err := w.kubelet.config.Runtime.RemovePod(ctx, w.uid); err != nil {
-		w.warn(ctx, "cannot remove pod from the runtime", pod, err)
+	err := w.release(ctx, pod)
+	if err == nil {
+		if err = w.kubelet.config.Runtime.RemovePod(ctx, w.uid); err != nil {
+			err = fmt.Errorf("remove the pod from the runtime: %w", err)
+		}
+	}
+	if err != nil {
+		w.warn(ctx, "cannot clean up behind pod", pod, err)
 		return retryDelay, false
 	}
+	w.kubelet.allocations.forget(w.uid)
+	w.evictionDone()
 	return 0, true
 }

@@ -2,37 +2,52 @@ package kubelet
 
 import (
 	"context"
+	"maps"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
 
+// resyncPeriod is how often a worker looks at its pod when nothing happens.
+const resyncPeriod = time.Minute
+
 // worker brings one pod to where its spec wants it. It ends when the pod is gone from the API server and from the
 // runtime, or with the kubelet.
 type worker struct {
 	kubelet *Kubelet
 	uid     types.UID
+	static  bool          // the pod comes from a manifest, not from the API server
 	wake    chan struct{} // holds one token when there is something to look at
+	remount atomic.Bool   // volumes want to be looked at, however long they were to be waited for
 
-	mu   sync.Mutex
-	pod  *corev1.Pod // the newest the watch has brought
-	gone bool        // deleted from the API server
+	rejected atomic.Bool // the pod was never let in
+
+	mu       sync.Mutex
+	pod      *corev1.Pod // the newest the watch, or the manifest, has brought
+	gone     bool        // deleted from the API server, or the manifest is gone
+	eviction *eviction
+	giveUp   context.CancelFunc // ends what may be given up of the round under way; nil between rounds
+	hooked   map[string]bool    // IDs of containers whose preStop hook was run
 
 	// Used by the worker's goroutine only.
-	began   time.Time
-	backoff backoff
-	waiting map[string]*waiting // containers that could not be started, by name
-	stop    *stop               // the end of the containers, under way; nil: they have not been asked to end
-	ended   bool                // nothing is started any more
-	verdict *corev1.PodStatus   // phase, reason and message when it is the kubelet that ended the pod; else nil
-	cleaned bool                // the last status is written and the runtime has forgotten the pod
+	began    time.Time
+	backoff  backoff
+	waiting  map[string]*waiting // containers that could not be started, by name
+	prepared prepared
+	resizing resizing
+	stop     *stop             // the end of the containers, under way; nil: they have not been asked to end
+	ended    bool              // nothing is started any more
+	verdict  *corev1.PodStatus // phase, reason and message when it is the kubelet that ended the pod; else nil
+	released bool              // what the pod had of the node, beside the runtime, is given back
+	cleaned  bool              // the runtime has forgotten the pod
 }
 
 func newWorker(k *Kubelet, pod *corev1.Pod) *worker {
 	return &worker{
-		kubelet: k, uid: pod.UID, wake: make(chan struct{}, 1), pod: pod,
+		kubelet: k, uid: pod.UID, wake: make(chan struct{}, 1), pod: pod, static: fromManifest(pod),
 		began: time.Now(), backoff: backoff{}, waiting: map[string]*waiting{},
 	}
 }
@@ -44,32 +59,52 @@ func (k *Kubelet) add(ctx context.Context, pod *corev1.Pod, initial bool) {
 	k.update(ctx, pod)
 }
 
+// update takes note of a pod that is new or has changed.
 func (k *Kubelet) update(ctx context.Context, pod *corev1.Pod) {
 	k.mu.Lock()
-	defer k.mu.Unlock()
 	w := k.workers[pod.UID]
-	if w != nil {
-		w.mu.Lock()
-		w.pod = pod
-		w.mu.Unlock()
+	if w == nil {
+		w = newWorker(k, pod)
+		k.admit(w, pod)
+		k.workers[pod.UID] = w
+		k.mu.Unlock()
 		w.signal()
+		k.running.Go(func() { w.run(ctx) })
 		return
 	}
-	w = newWorker(k, pod)
-	k.workers[pod.UID] = w
-	w.signal()
-	k.running.Go(func() { w.run(ctx) })
+	k.mu.Unlock()
+	w.mu.Lock()
+	before := w.pod
+	w.pod = pod
+	if pod.DeletionTimestamp != nil {
+		w.giveUpLocked()
+	}
+	w.mu.Unlock()
+	if !sameButStatus(before, pod) || !k.status.current(pod) {
+		w.signal()
+	}
+}
+
+// sameButStatus compares what a worker looks at, all but the status.
+func sameButStatus(a, b *corev1.Pod) bool {
+	return a.Generation == b.Generation && a.Generation != 0 && a.DeletionTimestamp.Equal(b.DeletionTimestamp) &&
+		deletionGrace(a) == deletionGrace(b) && maps.Equal(a.Labels, b.Labels) && maps.Equal(a.Annotations, b.Annotations)
 }
 
 func (k *Kubelet) remove(pod *corev1.Pod) {
 	k.mu.Lock()
 	w := k.workers[pod.UID]
 	k.mu.Unlock()
-	if w == nil {
-		return
+	if w != nil {
+		w.forget()
 	}
+}
+
+// forget notes that the pod is gone.
+func (w *worker) forget() {
 	w.mu.Lock()
 	w.gone = true
+	w.giveUpLocked()
 	w.mu.Unlock()
 	w.signal()
 }
@@ -80,6 +115,17 @@ func (k *Kubelet) look(uid types.UID) {
 	w := k.workers[uid]
 	k.mu.Unlock()
 	if w != nil {
+		w.signal()
+	}
+}
+
+// lookAtVolumes makes the worker of a pod look again, because its volumes may now be something else.
+func (k *Kubelet) lookAtVolumes(uid types.UID) {
+	k.mu.Lock()
+	w := k.workers[uid]
+	k.mu.Unlock()
+	if w != nil {
+		w.remount.Store(true)
 		w.signal()
 	}
 }
@@ -97,14 +143,31 @@ func (w *worker) newest() (pod *corev1.Pod, gone bool) {
 	return w.pod, w.gone
 }
 
+// holdable returns a context for what may be given up when the pod is to end: pulls, hooks, waits for volumes.
+func (w *worker) holdable(ctx context.Context) (context.Context, context.CancelFunc) {
+	hold, cancel := context.WithCancel(ctx)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.giveUp = cancel
+	if w.gone || w.eviction != nil || w.pod.DeletionTimestamp != nil {
+		cancel()
+	}
+	return hold, func() {
+		cancel()
+		w.mu.Lock()
+		w.giveUp = nil
+		w.mu.Unlock()
+	}
+}
+
+func (w *worker) giveUpLocked() {
+	if w.giveUp != nil {
+		w.giveUp()
+	}
+}
+
 func (w *worker) run(ctx context.Context) {
-	defer func() {
-		k := w.kubelet
-		k.mu.Lock()
-		delete(k.workers, w.uid)
-		k.mu.Unlock()
-		k.status.forget(w.uid)
-	}()
+	defer w.leave()
 	again := time.NewTimer(time.Hour)
 	defer again.Stop()
 	for {
@@ -120,8 +183,21 @@ func (w *worker) run(ctx context.Context) {
 			return
 		}
 		if wait <= 0 {
-			wait = time.Minute
+			wait = resyncPeriod
 		}
 		again.Reset(wait)
 	}
+}
+
+// leave forgets a pod whose worker has ended.
+func (w *worker) leave() {
+	k := w.kubelet
+	k.mu.Lock()
+	delete(k.workers, w.uid)
+	k.mu.Unlock()
+	k.status.forget(w.uid)
+	if k.prober != nil {
+		k.prober.forget(w.uid)
+	}
+	w.evictionDone()
 }

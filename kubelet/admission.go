@@ -1,0 +1,56 @@
+package kubelet
+
+import (
+	corev1 "k8s.io/api/core/v1"
+)
+
+// admit decides about a pod that this kubelet sees for the first time. What ran on the node before the kubelet was started stays.
+// The caller holds mu, so that no two pods are given the same room.
+func (k *Kubelet) admit(w *worker, pod *corev1.Pod) {
+	if finished(pod) || pod.DeletionTimestamp != nil {
+		return
+	}
+	if k.allocations.knows(pod.UID) || pod.Status.StartTime != nil && !w.static {
+		k.letIn(pod)
+		return
+	}
+	if len(k.config.Parts.Admitters) > 0 {
+		others := k.activeLocked()
+		for _, admitter := range k.config.Parts.Admitters {
+			if refusal := admitter.Admit(pod, others); refusal != nil {
+				k.reject(w, pod, refusal)
+				return
+			}
+		}
+	}
+	k.letIn(pod)
+}
+
+// letIn notes what an admitted pod has of the node.
+func (k *Kubelet) letIn(pod *corev1.Pod) {
+	if objects := k.config.Parts.Objects; objects != nil {
+		objects.Register(pod)
+	}
+	k.allocations.admit(pod)
+}
+
+func (k *Kubelet) reject(w *worker, pod *corev1.Pod, why *Refusal) {
+	k.recorder.Event(pod, corev1.EventTypeWarning, why.Reason, why.Message)
+	w.ended = true
+	w.rejected.Store(true)
+	w.verdict = &corev1.PodStatus{Phase: corev1.PodFailed, Reason: why.Reason, Message: "Pod was rejected: " + why.Message}
+}
+
+// activeLocked are the pods that have a part of the node's resources: as many as they were given, which may be less than they now
+// ask for.
+func (k *Kubelet) activeLocked() []*corev1.Pod {
+	active := make([]*corev1.Pod, 0, len(k.workers))
+	for _, w := range k.workers {
+		pod, gone := w.newest()
+		if gone || w.rejected.Load() || finished(k.status.latest(pod)) {
+			continue
+		}
+		active = append(active, k.allocations.allocated(pod))
+	}
+	return active
+}

@@ -1,0 +1,97 @@
+package kubelet
+
+import (
+	"context"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// housekeepingPeriod is how often the node is searched for what belongs to no pod (upstream: 2 s for pods, a minute for containers).
+const housekeepingPeriod = time.Minute
+
+// housekeep ends and takes away what the node has of pods that are not its pods any more: at once when the API server has told
+// which those are, and again every housekeepingPeriod on nodes with real containers.
+func (k *Kubelet) housekeep(ctx context.Context) {
+	if k.pods.WaitForSync(ctx) != nil {
+		return
+	}
+	for {
+		k.removeOrphans(ctx)
+		if k.config.RootDir == "" {
+			return
+		}
+		if err := k.config.Runtime.Collect(ctx, k.has); err != nil && ctx.Err() == nil {
+			k.config.Logger.Warn("cannot collect ended containers", "error", err)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(housekeepingPeriod):
+		}
+	}
+}
+
+// has says whether a pod is one of this node's.
+func (k *Kubelet) has(uid types.UID) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.workers[uid] != nil
+}
+
+// removeOrphans gives each pod that is none of this node's, but of which something is there, a worker that ends it.
+func (k *Kubelet) removeOrphans(ctx context.Context) {
+	found := map[types.UID]PodReference{}
+	note := func(where string, uids []types.UID, err error) {
+		if err != nil && ctx.Err() == nil {
+			k.config.Logger.Warn("cannot list pods", "where", where, "error", err)
+		}
+		for _, uid := range uids {
+			if _, ok := found[uid]; !ok {
+				found[uid] = PodReference{UID: uid}
+			}
+		}
+	}
+	running, err := k.config.Runtime.Pods(ctx)
+	note("runtime", nil, err)
+	for _, pod := range running {
+		found[pod.UID] = pod
+	}
+	if volumes := k.config.Parts.Volumes; volumes != nil {
+		uids, err := volumes.Pods()
+		note("volumes", uids, err)
+	}
+	if cgroups := k.config.Parts.Cgroups; cgroups != nil {
+		uids, err := cgroups.Pods()
+		note("cgroups", uids, err)
+	}
+	note("allocations", k.allocations.all(), nil)
+	for uid, reference := range found {
+		k.endOrphan(ctx, reference, uid)
+	}
+}
+
+func (k *Kubelet) endOrphan(ctx context.Context, reference PodReference, uid types.UID) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.workers[uid] != nil {
+		return
+	}
+	k.config.Logger.Info("removing what is left of a pod", "namespace", reference.Namespace, "pod", reference.Name, "uid", uid)
+	w := newWorker(k, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: reference.Namespace, Name: reference.Name, UID: uid}})
+	w.gone = true
+	k.workers[uid] = w
+	w.signal()
+	k.running.Go(func() { w.run(ctx) })
+}
+
+// lookAtAll makes all workers look again.
+func (k *Kubelet) lookAtAll() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for _, w := range k.workers {
+		w.signal()
+	}
+}

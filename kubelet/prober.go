@@ -1,0 +1,366 @@
+package kubelet
+
+import (
+	"container/heap"
+	"context"
+	"errors"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"vigil/kubelet/probe"
+)
+
+// prober asks the containers of a node how they are, as their probes say, and keeps the answers. It is told what runs by look,
+// and tells of changes by changed, on which the pod's worker looks again.
+//
+// A probe that is not being asked is an entry in a heap; one that is has a goroutine. So a probe that hangs delays no other, and
+// 3,000 of them at rest need one goroutine and a timer.
+type prober struct {
+	ask     func(ctx context.Context, q question) (probe.Result, string, error)
+	changed func(pod types.UID)
+	event   func(pod *corev1.Pod, container *corev1.Container, reason, message string)
+	began   time.Time
+
+	wake chan struct{} // holds one token when the first of the queue has changed
+
+	mu    sync.Mutex
+	pods  map[types.UID]*probedPod
+	queue probeQueue
+}
+
+// probeRetries is how often a question that could not be asked is asked at once.
+const probeRetries = 3
+
+// A container that was just started is asked whether it has started or is ready more often than it wants: a failure in its first
+// second counts for nothing, and is followed by the next try soon. A period is at least a second, and ten by default, so that a
+// server that listens after 20 ms would otherwise wait long to be found ready.
+const (
+	settleTime = time.Second
+	firstTry   = 25 * time.Millisecond
+)
+
+type probedPod struct {
+	pod        *corev1.Pod // newest object
+	containers map[string]*probedContainer
+}
+
+// probedContainer is a container with probes: its attempt that runs, and what was counted over all attempts.
+type probedContainer struct {
+	id     string
+	tasks  [probeKinds]*probeTask // nil: no such probe, or it is no longer asked
+	counts [probeKinds]*probeCounts
+}
+
+func newProber() *prober {
+	return &prober{began: time.Now(), wake: make(chan struct{}, 1), pods: map[types.UID]*probedPod{}}
+}
+
+// look takes note of what runs of a pod, and returns the health of its containers that run and have probes, by container ID.
+// ending says that the pod ends: only readiness is asked for any more. ip is the pod's.
+func (p *prober) look(pod *corev1.Pod, now observed, ip string, ending bool) map[string]health {
+	if !probed(pod) {
+		return nil
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	known := p.pods[pod.UID]
+	if known == nil {
+		known = &probedPod{containers: map[string]*probedContainer{}}
+		p.pods[pod.UID] = known
+	}
+	known.pod = pod
+	all := map[string]health{}
+	for _, containers := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
+		for i := range containers {
+			c := &containers[i]
+			if c.StartupProbe == nil && c.ReadinessProbe == nil && c.LivenessProbe == nil {
+				continue
+			}
+			have := now.containers[c.Name]
+			if have == nil || have.State != ContainerRunning {
+				p.dropLocked(known.containers[c.Name])
+				continue
+			}
+			all[have.ID] = p.lookAtLocked(known, c, have, ip, ending)
+		}
+	}
+	return all
+}
+
+// probed says whether a pod has any probes.
+func probed(pod *corev1.Pod) bool {
+	for _, containers := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
+		for i := range containers {
+			if c := &containers[i]; c.StartupProbe != nil || c.ReadinessProbe != nil || c.LivenessProbe != nil {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func (p *prober) lookAtLocked(known *probedPod, c *corev1.Container, have *Container, ip string, ending bool) health {
+	container := known.containers[c.Name]
+	if container == nil {
+		container = &probedContainer{}
+		known.containers[c.Name] = container
+	}
+	if container.id != have.ID {
+		p.dropLocked(container)
+		p.takeUpLocked(known.pod, container, c, have)
+	}
+	for kind, t := range container.tasks {
+		if t == nil {
+			continue
+		}
+		t.container, t.ip = c, ip
+		if ending && probeKind(kind) != readinessProbe {
+			p.unqueueLocked(t)
+			t.verdict, t.gone = probe.Success, true
+		}
+	}
+	return container.health()
+}
+
+// takeUpLocked begins to ask a container. What its status says of this very container, because it was started before the kubelet
+// was, is believed until an answer says otherwise.
+func (p *prober) takeUpLocked(pod *corev1.Pod, container *probedContainer, c *corev1.Container, have *Container) {
+	container.id = have.ID
+	told := reported(pod, c.Name)
+	if told != nil && told.ContainerID != have.ID {
+		told = nil
+	}
+	for kind, spec := range [probeKinds]*corev1.Probe{c.StartupProbe, c.ReadinessProbe, c.LivenessProbe} {
+		if spec == nil {
+			continue
+		}
+		if container.counts[kind] == nil {
+			container.counts[kind] = newProbeCounts()
+		}
+		t := &probeTask{
+			pod: pod.UID, container: c, id: have.ID, kind: probeKind(kind), spec: spec, counts: container.counts[kind],
+			began: have.Started, index: -1, verdict: initialVerdict[kind],
+		}
+		switch {
+		case told == nil:
+		case t.kind == startupProbe && told.Started != nil && *told.Started, t.kind == readinessProbe && told.Ready:
+			t.verdict = probe.Success
+		}
+		container.tasks[kind] = t
+	}
+	p.beginLocked(container, told != nil)
+}
+
+// beginLocked queues what may be asked now: the startup probe, and behind its success the others.
+func (p *prober) beginLocked(container *probedContainer, before bool) {
+	if t := container.tasks[startupProbe]; t != nil && t.verdict != probe.Success {
+		p.queueLocked(t, p.first(t, before))
+		return
+	}
+	for _, kind := range []probeKind{readinessProbe, livenessProbe} {
+		if t := container.tasks[kind]; t != nil {
+			p.queueLocked(t, p.first(t, before))
+		}
+	}
+}
+
+// first is when a probe is asked for the first time. before says that the container was asked by the kubelet's predecessor.
+func (p *prober) first(t *probeTask, before bool) time.Time {
+	now := time.Now()
+	if before && now.Sub(p.began) < t.period() { // not all at once after a restart
+		return now.Add(time.Duration(rand.Float64() * float64(t.period())))
+	}
+	at := t.began.Add(time.Duration(t.spec.InitialDelaySeconds) * time.Second)
+	if t.spec.InitialDelaySeconds == 0 {
+		at = t.began.Add(settleTime)
+		if t.kind != livenessProbe {
+			at = t.began.Add(firstTry)
+		}
+	}
+	if at.Before(now) {
+		return now
+	}
+	return at
+}
+
+// dropLocked ends the probes of a container that no longer runs.
+func (p *prober) dropLocked(container *probedContainer) {
+	if container == nil {
+		return
+	}
+	for kind, t := range container.tasks {
+		if t != nil {
+			p.unqueueLocked(t)
+			t.gone = true
+			container.tasks[kind] = nil
+		}
+	}
+	container.id = ""
+}
+
+// forget ends the probes of a pod.
+func (p *prober) forget(uid types.UID) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if known := p.pods[uid]; known != nil {
+		for _, container := range known.containers {
+			p.dropLocked(container)
+		}
+		delete(p.pods, uid)
+	}
+}
+
+// run asks until ctx ends, and waits for those who are being asked.
+func (p *prober) run(ctx context.Context) {
+	var asked sync.WaitGroup
+	defer asked.Wait()
+	timer := time.NewTimer(time.Hour)
+	defer timer.Stop()
+	for {
+		p.mu.Lock()
+		wait := time.Hour
+		for len(p.queue) > 0 {
+			t := p.queue[0]
+			if wait = time.Until(t.next); wait > 0 {
+				break
+			}
+			p.unqueueLocked(t)
+			q := question{kind: t.kind, spec: t.spec, pod: p.pods[t.pod].pod, container: t.container, id: t.id, ip: t.ip}
+			asked.Go(func() { p.probe(ctx, t, q) })
+			wait = time.Hour
+		}
+		p.mu.Unlock()
+		timer.Reset(wait)
+		select {
+		case <-ctx.Done():
+			return
+		case <-timer.C:
+		case <-p.wake:
+		}
+	}
+}
+
+// probe asks once and draws the conclusions.
+func (p *prober) probe(ctx context.Context, t *probeTask, q question) {
+	start := time.Now()
+	var result probe.Result
+	var output string
+	var err error
+	for range probeRetries {
+		if result, output, err = p.ask(ctx, q); err == nil {
+			break
+		}
+	}
+	if ctx.Err() != nil {
+		return
+	}
+	p.mu.Lock()
+	told := !t.gone
+	early := told && t.early(start) && result == probe.Failure && err == nil
+	changed := false
+	switch {
+	case !told:
+	case early:
+		next := t.began.Add(max(firstTry, 2*start.Sub(t.began))) // its age doubles from try to try
+		if settled := t.began.Add(settleTime); next.After(settled) {
+			next = settled
+		}
+		p.queueLocked(t, next)
+	case err != nil:
+		p.queueLocked(t, t.after(start))
+	default:
+		t.counts.add(result, time.Since(start))
+		changed = p.concludeLocked(t, start, result)
+	}
+	p.mu.Unlock()
+	if !told || early {
+		return
+	}
+	switch {
+	case err != nil:
+		p.event(q.pod, q.container, "Unhealthy", t.kind.String()+" probe errored and resulted in "+result.String()+" state: "+err.Error())
+	case result == probe.Failure:
+		p.event(q.pod, q.container, "Unhealthy", t.kind.String()+" probe failed: "+output)
+	case result == probe.Warning:
+		p.event(q.pod, q.container, "ProbeWarning", t.kind.String()+" probe warning: "+output)
+	}
+	if changed {
+		p.changed(t.pod)
+	}
+}
+
+// concludeLocked counts an answer and says whether it has changed the verdict.
+func (p *prober) concludeLocked(t *probeTask, start time.Time, result probe.Result) (changed bool) {
+	if result == probe.Warning {
+		result = probe.Success
+	}
+	if result != t.last {
+		t.last, t.inARow = result, 0
+	}
+	t.inARow++
+	threshold := t.spec.SuccessThreshold
+	if result != probe.Success {
+		threshold = t.spec.FailureThreshold
+	}
+	if t.inARow >= threshold && t.verdict != result {
+		t.verdict, changed = result, true
+	}
+	switch {
+	case t.kind != readinessProbe && t.verdict == probe.Failure:
+		return changed // it will be killed; there is nothing more to ask
+	case t.kind == startupProbe && t.verdict == probe.Success:
+		if known := p.pods[t.pod]; known != nil {
+			p.beginLocked(known.containers[t.container.Name], false)
+		}
+		return changed
+	}
+	p.queueLocked(t, t.after(start))
+	return changed
+}
+
+func (p *prober) queueLocked(t *probeTask, at time.Time) {
+	p.unqueueLocked(t)
+	t.next = at
+	heap.Push(&p.queue, t)
+	if t.index == 0 {
+		select {
+		case p.wake <- struct{}{}:
+		default:
+		}
+	}
+}
+
+func (p *prober) unqueueLocked(t *probeTask) {
+	if t.index >= 0 {
+		heap.Remove(&p.queue, t.index)
+	}
+}
+
+// question is a probe as it is asked once; nobody changes it.
+type question struct {
+	kind      probeKind
+	spec      *corev1.Probe
+	pod       *corev1.Pod
+	container *corev1.Container
+	id, ip    string // of the container, of the pod
+}
+
+// ask asks a container.
+func (k *Kubelet) ask(ctx context.Context, q question) (probe.Result, string, error) {
+	return k.hooks.Do(ctx, &q.spec.ProbeHandler, time.Duration(q.spec.TimeoutSeconds)*time.Second, k.probeTarget(q.container, q.id, q.ip))
+}
+
+// probeTarget is a container as probes and hooks ask it: over the runtime for commands.
+func (k *Kubelet) probeTarget(c *corev1.Container, id, ip string) probe.Target {
+	return probe.Target{Container: c, PodIP: ip, Exec: func(ctx context.Context, command []string, timeout time.Duration) ([]byte, int, error) {
+		output, code, err := k.config.Runtime.Exec(ctx, id, command, timeout)
+		if errors.Is(err, ErrExecTimeout) {
+			err = probe.ErrTimeout
+		}
+		return output, code, err
+	}}
+}
