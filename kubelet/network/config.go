@@ -90,10 +90,12 @@ type names struct {
 }
 
 const (
-	bridgePrefix = "vgb"
-	vxlanPrefix  = "vgx"
-	tablePrefix  = "vigil-"
-	aliasPrefix  = "vigil "
+	bridgePrefix  = "vgb"
+	vxlanPrefix   = "vgx"
+	segmentPrefix = "vgs" // a bridge that nodes on this machine share
+	portPrefix    = "vgn" // a node's port of that
+	tablePrefix   = "vigil-"
+	aliasPrefix   = "vigil "
 )
 
 func namesFor(owner, node string) names {

@@ -32,7 +32,7 @@ func look(self peer) (local, error) {
 	for _, a := range addresses {
 		link := byIndex[a.LinkIndex]
 		prefix, ok := prefixOf(a.IPNet)
-		if link == nil || !ok || isOurs(link.Name) || prefix.Addr().IsLinkLocalUnicast() {
+		if link == nil || !ok || isForPods(link.Name) || prefix.Addr().IsLinkLocalUnicast() {
 			continue
 		}
 		here.networks = append(here.networks, network{prefix: prefix, link: a.LinkIndex})
@@ -46,8 +46,14 @@ func look(self peer) (local, error) {
 	return here, nil
 }
 
-func isOurs(link string) bool {
+// isForPods says that a link has addresses of pods' networks.
+func isForPods(link string) bool {
 	return strings.HasPrefix(link, bridgePrefix) || strings.HasPrefix(link, vxlanPrefix)
+}
+
+// isOurs says that a link may have been made here; its alias says for whom.
+func isOurs(link string) bool {
+	return isForPods(link) || strings.HasPrefix(link, segmentPrefix) || strings.HasPrefix(link, portPrefix)
 }
 
 func prefixOf(n *net.IPNet) (netip.Prefix, bool) {

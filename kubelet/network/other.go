@@ -2,7 +2,10 @@
 
 package network
 
-import "errors"
+import (
+	"errors"
+	"net"
+)
 
 var errNotLinux = errors.New("pod networks need Linux")
 
@@ -21,3 +24,15 @@ func Remove(string) error { return nil }
 
 // Left lists nothing.
 func Left(string) ([]string, error) { return nil, nil }
+
+// Ensure fails: there are no namespaces here.
+func (s *Segment) Ensure() error { return errNotLinux }
+
+// Join fails: there are no namespaces here.
+func (s *Segment) Join(int, string) (string, error) { return "", errNotLinux }
+
+// InNamespace fails: there are no namespaces here.
+func InNamespace(string, func() error) error { return errNotLinux }
+
+// Listen fails: there are no namespaces here.
+func Listen(string, string) (net.Listener, error) { return nil, errNotLinux }

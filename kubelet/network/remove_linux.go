@@ -10,7 +10,7 @@ import (
 )
 
 // Remove takes away all that nodes of a data directory have made in this network namespace: links with our names and its alias, with
-// them their addresses, and its tables. Routes are those of links that go, and those with our protocol, unless another data directory's links are
+// them their addresses, its tables, and the network namespaces of its nodes. Routes are those of links that go, and those with our protocol, unless another data directory's links are
 // there. What pods' sandboxes have is the runtime's to remove before.
 func Remove(owner string) error {
 	links, err := netlink.LinkList()
@@ -38,7 +38,8 @@ func Remove(owner string) error {
 			}
 		}
 	}
-	return errors.Join(append(errs, removeTables(tablePrefix+hashed(owner, 6)+"-"))...)
+	errs = append(errs, removeTables(tablePrefix+hashed(owner, 6)+"-"), NewSegment(owner).removeNamespaces())
+	return errors.Join(errs...)
 }
 
 // Left lists what Remove would take away, for people and tests.
@@ -57,7 +58,11 @@ func Left(owner string) ([]string, error) {
 	for _, table := range tables {
 		left = append(left, "nftables table "+table)
 	}
-	return left, err
+	namespaces, namespacesErr := NewSegment(owner).namespaces()
+	for _, path := range namespaces {
+		left = append(left, "network namespace "+path)
+	}
+	return left, errors.Join(err, namespacesErr)
 }
 
 func tablesLike(prefix string) ([]string, error) {

@@ -1,0 +1,232 @@
+package network
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+
+	"github.com/google/nftables"
+	"github.com/google/nftables/expr"
+	"github.com/vishvananda/netlink"
+	"github.com/vishvananda/netns"
+	"golang.org/x/sys/unix"
+)
+
+// Ensure makes the bridge and what lets the nodes reach other machines.
+func (s *Segment) Ensure() error {
+	link, err := netlink.LinkByName(s.bridge())
+	if errors.As(err, &netlink.LinkNotFoundError{}) {
+		attributes := netlink.NewLinkAttrs()
+		attributes.Name, attributes.HardwareAddr = s.bridge(), s.hardware(0).address()
+		if err = netlink.LinkAdd(&netlink.Bridge{LinkAttrs: attributes}); err == nil {
+			link, err = netlink.LinkByName(s.bridge())
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("bridge %s: %w", s.bridge(), err)
+	}
+	err = errors.Join(ensureUp(link, s.alias("nodes")), ensureAddresses(link, []netip.Prefix{netip.PrefixFrom(s.Address(0), s.prefix.Bits())}))
+	if err != nil {
+		return fmt.Errorf("bridge %s: %w", s.bridge(), err)
+	}
+	return errors.Join(sysctl("ipv4/ip_forward", "1"), s.writeRules())
+}
+
+// hardware is fixed, so that neighbours need not learn it again after a restart.
+func (s *Segment) hardware(i int) hardware {
+	ip := s.Address(i).As4()
+	h := hardware{0x02, 0x78}
+	copy(h[2:], ip[:])
+	return h
+}
+
+// writeRules lets packets of the nodes to elsewhere leave with the machine's address. Packets between nodes' pods pass the bridge and are none of these.
+func (s *Segment) writeRules() error {
+	c, err := nftables.New()
+	if err != nil {
+		return fmt.Errorf("open nftables: %w", err)
+	}
+	table := replaceTable(c, s.table())
+	post := c.AddChain(&nftables.Chain{Name: "postrouting", Table: table, Type: nftables.ChainTypeNAT, Hooknum: nftables.ChainHookPostrouting, Priority: nftables.ChainPriorityNATSource})
+	rule := append(addressIn(source, s.prefix), notToLink(s.bridge())...)
+	rule = append(rule, notTo(s.prefix)...)
+	c.AddRule(&nftables.Rule{Table: table, Chain: post, Exprs: append(rule, masquerade()...)})
+	if err := c.Flush(); err != nil {
+		return fmt.Errorf("write nftables table %s: %w", s.table(), err)
+	}
+	return nil
+}
+
+func notToLink(name string) []expr.Any {
+	return []expr.Any{
+		&expr.Meta{Key: expr.MetaKeyOIFNAME, Register: 1},
+		&expr.Cmp{Op: expr.CmpOpNeq, Register: 1, Data: linkName(name)},
+	}
+}
+
+// notTo turns the last comparison of addressIn around.
+func notTo(p netip.Prefix) []expr.Any {
+	match := addressIn(destination, p)
+	match[len(match)-1].(*expr.Cmp).Op = expr.CmpOpNeq
+	return match
+}
+
+// Join makes the network namespace of the i-th node, from 1, with its link, or completes what is there of it, and returns its path.
+func (s *Segment) Join(i int, node string) (string, error) {
+	if err := s.check(i); err != nil {
+		return "", err
+	}
+	path := s.Namespace(node)
+	if err := ensureNamespace(path); err != nil {
+		return "", fmt.Errorf("network namespace %s: %w", path, err)
+	}
+	if err := s.ensurePort(i, node, path); err != nil {
+		return "", fmt.Errorf("join node %s to bridge %s: %w", node, s.bridge(), err)
+	}
+	return path, nil
+}
+
+// ensureNamespace makes a network namespace that lives as long as something is mounted on path.
+func ensureNamespace(path string) error {
+	var about unix.Statfs_t
+	if err := unix.Statfs(path, &about); err == nil && about.Type == unix.NSFS_MAGIC {
+		return nil
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return err
+	}
+	if err := os.WriteFile(path, nil, 0o444); err != nil {
+		return err
+	}
+	return onOtherThread(func() error {
+		if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
+			return err
+		}
+		return unix.Mount("/proc/thread-self/ns/net", path, "", unix.MS_BIND, "")
+	})
+}
+
+func (s *Segment) ensurePort(i int, node, path string) error {
+	bridge, err := netlink.LinkByName(s.bridge())
+	if err != nil {
+		return err
+	}
+	handle, err := netns.GetFromPath(path)
+	if err != nil {
+		return err
+	}
+	defer handle.Close()
+	port, err := netlink.LinkByName(s.port(node))
+	if errors.As(err, &netlink.LinkNotFoundError{}) {
+		attributes := netlink.NewLinkAttrs()
+		attributes.Name, attributes.MasterIndex = s.port(node), bridge.Attrs().Index
+		pair := &netlink.Veth{LinkAttrs: attributes, PeerName: "eth0", PeerHardwareAddr: s.hardware(i).address(), PeerNamespace: netlink.NsFd(handle)}
+		if err = netlink.LinkAdd(pair); err == nil {
+			port, err = netlink.LinkByName(s.port(node))
+		}
+	}
+	if err != nil {
+		return err
+	}
+	if err := ensureUp(port, s.alias(node)); err != nil {
+		return err
+	}
+	return InNamespace(path, func() error {
+		for _, name := range []string{"lo", "eth0"} {
+			link, err := netlink.LinkByName(name)
+			if err != nil {
+				return err
+			}
+			if err := netlink.LinkSetUp(link); err != nil {
+				return err
+			}
+			if name != "eth0" {
+				continue
+			}
+			if err := ensureAddresses(link, []netip.Prefix{netip.PrefixFrom(s.Address(i), s.prefix.Bits())}); err != nil {
+				return err
+			}
+			return netlink.RouteReplace(&netlink.Route{LinkIndex: link.Attrs().Index, Gw: s.Address(0).AsSlice()})
+		}
+		return nil
+	})
+}
+
+// InNamespace runs do on a thread that is in a network namespace and ends with it. Sockets that do opens and processes that it starts
+// stay there; goroutines that it starts do not run there.
+func InNamespace(path string, do func() error) error {
+	return onOtherThread(func() error {
+		fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+		if err != nil {
+			return fmt.Errorf("open network namespace %s: %w", path, err)
+		}
+		defer unix.Close(fd)
+		if err := unix.Setns(fd, unix.CLONE_NEWNET); err != nil {
+			return fmt.Errorf("enter network namespace %s: %w", path, err)
+		}
+		return do()
+	})
+}
+
+// Listen listens for TCP connections in a network namespace.
+func Listen(path, address string) (net.Listener, error) {
+	var listener net.Listener
+	err := InNamespace(path, func() (err error) {
+		listener, err = net.Listen("tcp", address)
+		return err
+	})
+	return listener, err
+}
+
+// onOtherThread runs do on a thread that ends with it, because of what it does to itself.
+func onOtherThread(do func() error) error {
+	result := make(chan error, 1)
+	go func() {
+		runtime.LockOSThread() // never unlocked: the thread ends with the goroutine
+		result <- do()
+	}()
+	return <-result
+}
+
+// namespaces are the network namespaces of nodes that a data directory has.
+func (s *Segment) namespaces() ([]string, error) {
+	entries, err := os.ReadDir(namespaceDir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var paths []string
+	for _, entry := range entries {
+		if strings.HasPrefix(entry.Name(), s.namespacePrefix()) {
+			paths = append(paths, filepath.Join(namespaceDir, entry.Name()))
+		}
+	}
+	return paths, nil
+}
+
+// removeNamespaces lets network namespaces go: their links end when the last process in them does.
+func (s *Segment) removeNamespaces() error {
+	paths, err := s.namespaces()
+	errs := []error{err}
+	for _, path := range paths {
+		for { // mounted twice, perhaps
+			if err := unix.Unmount(path, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW); err != nil {
+				if !errors.Is(err, syscall.EINVAL) {
+					errs = append(errs, fmt.Errorf("unmount %s: %w", path, err))
+				}
+				break
+			}
+		}
+		errs = append(errs, os.Remove(path))
+	}
+	return errors.Join(errs...)
+}
