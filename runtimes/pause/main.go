@@ -19,9 +19,14 @@ func main() {
 	signals := make(chan os.Signal, 16)
 	signal.Notify(signals, syscall.SIGCHLD, syscall.SIGTERM, syscall.SIGINT)
 	reap() // children that ended before signals were asked for
+	pause(signals)
+}
+
+// pause reaps for each SIGCHLD, and returns at any other signal.
+func pause(signals <-chan os.Signal) {
 	for received := range signals {
 		if received != syscall.SIGCHLD {
-			os.Exit(0)
+			return
 		}
 		reap()
 	}
