@@ -19,6 +19,7 @@ type prepared struct {
 	hasCgroup  bool      // cgroup has been made, or taken over, by this worker
 	ported     string    // ID of the sandbox whose host ports are open
 	mountAfter time.Time // not before is mounting tried again
+	usable     bool      // what there is of volumes is enough meanwhile
 }
 
 // podDir is where a pod's files are; "" on nodes without any.
@@ -51,9 +52,12 @@ func (w *worker) prepare(ctx context.Context, pod *corev1.Pod) (wait time.Durati
 		return 0, nil
 	}
 	if left := time.Until(w.prepared.mountAfter); left > 0 && !w.remount.Swap(false) {
+		if w.prepared.usable {
+			return 0, nil
+		}
 		return left, nil
 	}
-	w.prepared.mountAfter = time.Time{}
+	w.prepared.mountAfter, w.prepared.usable = time.Time{}, false
 	err = volumes.Mount(ctx, pod)
 	if err == nil || ctx.Err() != nil {
 		return 0, ctx.Err()
@@ -61,6 +65,7 @@ func (w *worker) prepare(ctx context.Context, pod *corev1.Pod) (wait time.Durati
 	messages, again := []string{err.Error()}, firstRetryDelay
 	if known := (*VolumeError)(nil); errors.As(err, &known) {
 		messages, again = known.Messages, max(known.Again, time.Millisecond)
+		w.prepared.usable = known.Usable
 		if known.Told {
 			messages = nil
 		}
@@ -70,6 +75,9 @@ func (w *worker) prepare(ctx context.Context, pod *corev1.Pod) (wait time.Durati
 	}
 	w.warn(ctx, "cannot mount volumes", pod, err)
 	w.prepared.mountAfter = time.Now().Add(again)
+	if w.prepared.usable {
+		return 0, nil // the pod runs on with what it has
+	}
 	return again, nil
 }
 

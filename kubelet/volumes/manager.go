@@ -181,7 +181,11 @@ func (m *Manager) Mount(ctx context.Context, pod *corev1.Pod) error {
 	p.schedule()
 	m.signal()
 	if len(failures) > 0 {
-		return p.trouble.report(failures, now)
+		usable := true
+		for _, f := range failures {
+			usable = usable && p.volumes[f.name] != nil
+		}
+		return p.trouble.report(failures, usable, now)
 	}
 	p.trouble = trouble{}
 	return nil

@@ -37,21 +37,22 @@ type trouble struct {
 	began    time.Time // when what is waited for was first asked for, or last spoken of
 	pause    time.Duration
 	until    time.Time // when it is time for another try
+	usable   bool      // all volumes are there, with old contents
 	messages []string
 }
 
 // again is the error of a Mount that tried nothing.
 func (t *trouble) again(now time.Time) error {
-	return &kubelet.VolumeError{Messages: t.messages, Told: true, Again: t.until.Sub(now)}
+	return &kubelet.VolumeError{Messages: t.messages, Told: true, Usable: t.usable, Again: t.until.Sub(now)}
 }
 
 // report makes the error of a Mount that failed, with the words of upstream's events.
-func (t *trouble) report(failures []failure, now time.Time) error {
+func (t *trouble) report(failures []failure, usable bool, now time.Time) error {
 	if t.began.IsZero() {
 		t.began = now
 	}
 	t.pause = min(max(2*t.pause, firstPause), longestPause)
-	t.until, t.messages = now.Add(t.pause), nil
+	t.until, t.usable, t.messages = now.Add(t.pause), usable, nil
 	var unmounted, unread, reasons []string
 	for _, f := range failures {
 		unmounted = append(unmounted, f.name)
@@ -62,7 +63,7 @@ func (t *trouble) report(failures []failure, now time.Time) error {
 		}
 		t.messages = append(t.messages, f.err.Error())
 	}
-	late := now.Sub(t.began) >= patience
+	late := !usable && now.Sub(t.began) >= patience
 	if late {
 		t.began = now
 	}
@@ -76,5 +77,5 @@ func (t *trouble) report(failures []failure, now time.Time) error {
 		t.messages = append(t.messages, fmt.Sprintf(
 			"Unable to attach or mount volumes: unmounted volumes=%v, unattached volumes=[], failed to process volumes=%v: %s", unmounted, unread, why))
 	}
-	return &kubelet.VolumeError{Messages: t.messages, Again: t.pause}
+	return &kubelet.VolumeError{Messages: t.messages, Usable: usable, Again: t.pause}
 }
