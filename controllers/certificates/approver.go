@@ -11,20 +11,32 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"vigil/informer"
 	"vigil/informer/work"
 )
 
 // Approver approves requests for kubelets' client certificates, when whoever asks may create
-// certificatesigningrequests/selfnodeclient (for the identity it has) or /nodeclient (for any node).
-type Approver struct{ requests }
+// certificatesigningrequests/selfnodeclient (for the identity it has) or /nodeclient (for any node), and a kubelet's own
+// requests for serving certificates with names and addresses that are its alone (see serving.go).
+type Approver struct {
+	requests
+	serving servingApproval
+}
 
 // NewApprover registers the controller's handlers, so it must be called before the informers run.
 func NewApprover(config Config) *Approver {
-	return &Approver{newRequests(config.withDefaults(), "certificate-approver")}
+	return &Approver{newRequests(config.withDefaults(), "certificate-approver"), newServingApproval(config.Informers)}
 }
 
 // Run approves until ctx ends.
-func (a *Approver) Run(ctx context.Context) error { return a.run(ctx, 5, a.handle) }
+func (a *Approver) Run(ctx context.Context) error {
+	for _, all := range []*informer.Informer{a.serving.nodes.Informer(), a.serving.slices.Informer()} {
+		if err := all.WaitForSync(ctx); err != nil {
+			return err
+		}
+	}
+	return a.run(ctx, 5, a.handle)
+}
 
 // recognized is a sort of request that may be approved, the narrow one first.
 var recognized = []struct {
@@ -52,6 +64,12 @@ func (a *Approver) handle(ctx context.Context, csr *certificatesv1.CertificateSi
 	if err != nil {
 		return 0, work.Terminal(fmt.Errorf("unable to parse csr %q: %w", csr.Name, err))
 	}
+	if isOwnNodeServing(csr, req) {
+		if err := a.serving.decide(req); err != nil {
+			return 0, fmt.Errorf("serving certificate %q of %s is left to a person: %w", csr.Name, csr.Spec.Username, err)
+		}
+		return 0, a.approve(ctx, csr, "Auto approving kubelet serving certificate: its names and addresses are the node's alone.")
+	}
 	var tried []string
 	for _, r := range recognized {
 		if !r.is(csr, req) {
@@ -65,18 +83,22 @@ func (a *Approver) handle(ctx context.Context, csr *certificatesv1.CertificateSi
 		if !allowed {
 			continue
 		}
-		csr.Status.Conditions = append(csr.Status.Conditions, certificatesv1.CertificateSigningRequestCondition{
-			Type: certificatesv1.CertificateApproved, Status: corev1.ConditionTrue, Reason: "AutoApproved", Message: r.message,
-		})
-		if _, err := a.client.CertificatesV1().CertificateSigningRequests().UpdateApproval(ctx, csr.Name, csr, metav1.UpdateOptions{}); err != nil {
-			return 0, fmt.Errorf("approve request %q: %w", csr.Name, err)
-		}
-		return 0, nil
+		return 0, a.approve(ctx, csr, r.message)
 	}
 	if len(tried) > 0 { // a role that is missing now may come
 		return 0, fmt.Errorf("recognized csr %q as %v but subject access review was not approved", csr.Name, tried)
 	}
 	return 0, nil
+}
+
+func (a *Approver) approve(ctx context.Context, csr *certificatesv1.CertificateSigningRequest, message string) error {
+	csr.Status.Conditions = append(csr.Status.Conditions, certificatesv1.CertificateSigningRequestCondition{
+		Type: certificatesv1.CertificateApproved, Status: corev1.ConditionTrue, Reason: "AutoApproved", Message: message,
+	})
+	if _, err := a.client.CertificatesV1().CertificateSigningRequests().UpdateApproval(ctx, csr.Name, csr, metav1.UpdateOptions{}); err != nil {
+		return fmt.Errorf("approve request %q: %w", csr.Name, err)
+	}
+	return nil
 }
 
 // allowed asks whether the requestor may create a subresource of requests.

@@ -44,7 +44,7 @@ func controllers() []controller {
 		{name: "certificate-controller", rules: can(
 			rule("delete "+read, certificates, "certificatesigningrequests"),
 			rule("update", certificates, "certificatesigningrequests/approval certificatesigningrequests/status"),
-			named("approve", certificates, "signers", "kubernetes.io/kube-apiserver-client-kubelet"),
+			named("approve", certificates, "signers", "kubernetes.io/kube-apiserver-client-kubelet kubernetes.io/kubelet-serving"), // the second is ours
 			named("sign", certificates, "signers", "kubernetes.io/kube-apiserver-client kubernetes.io/kube-apiserver-client-kubelet kubernetes.io/kubelet-serving kubernetes.io/legacy-unknown"),
 			rule("create", authorization, "subjectaccessreviews"))},
 		{name: "clusterrole-aggregation-controller", quiet: true, rules: can(

@@ -1,0 +1,30 @@
+package certificates
+
+import (
+	"context"
+	"errors"
+
+	certificatesv1 "k8s.io/api/certificates/v1"
+
+	"vigil/informer"
+)
+
+// ServingDecisions says what keeps a request for a serving certificate from being approved, once the informers have what they need.
+func ServingDecisions(informers *informer.Factory) func(context.Context, *certificatesv1.CertificateSigningRequest) error {
+	s := newServingApproval(informers)
+	return func(ctx context.Context, csr *certificatesv1.CertificateSigningRequest) error {
+		for _, all := range []*informer.Informer{s.nodes.Informer(), s.slices.Informer()} {
+			if err := all.WaitForSync(ctx); err != nil {
+				return err
+			}
+		}
+		req, err := parse(csr.Spec.Request)
+		if err != nil {
+			return err
+		}
+		if !isOwnNodeServing(csr, req) {
+			return errors.New("not a kubelet's own")
+		}
+		return s.decide(req)
+	}
+}

@@ -1,0 +1,106 @@
+package certificates
+
+import (
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"strings"
+
+	certificatesv1 "k8s.io/api/certificates/v1"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"vigil/informer"
+)
+
+// servingApproval decides about kubelets' serving certificates. Upstream leaves these to people and to others' approvers: a kubelet
+// says itself which addresses its node has, so that its word alone would get it a certificate for any address, and with that it
+// could pass for another kubelet or, as one authority signs both, for the API server. So more than its word is asked for: the names are
+// its own, and the addresses are its Node's and nobody else's, neither another Node's nor the API servers'. A
+// request that asks for anything else waits for a person.
+type servingApproval struct {
+	nodes  informer.Lister[*corev1.Node]
+	slices informer.Lister[*discoveryv1.EndpointSlice]
+}
+
+func newServingApproval(informers *informer.Factory) servingApproval {
+	nodes, slices := informer.ResourceOf[*corev1.Node](), informer.ResourceOf[*discoveryv1.EndpointSlice]()
+	nodes.DropManagedFields, slices.DropManagedFields = true, true
+	return servingApproval{
+		nodes:  informer.ListerFor[*corev1.Node](informers.Informer(nodes)),
+		slices: informer.ListerFor[*discoveryv1.EndpointSlice](informers.Informer(slices)),
+	}
+}
+
+var (
+	errNoAddress = errors.New("nobody asks for an address or name of its own")
+	errLoopback  = errors.New("loopback addresses are everybody's")
+)
+
+func isOwnNodeServing(csr *certificatesv1.CertificateSigningRequest, req *x509.CertificateRequest) bool {
+	return csr.Spec.SignerName == certificatesv1.KubeletServingSignerName && kubeletServing(req, csr.Spec.Usages) == nil &&
+		csr.Spec.Username == req.Subject.CommonName && slices.Contains(csr.Spec.Groups, "system:nodes")
+}
+
+// decide says what keeps a request from being approved, nil when nothing does.
+func (s servingApproval) decide(req *x509.CertificateRequest) error {
+	name := strings.TrimPrefix(req.Subject.CommonName, "system:node:")
+	node, err := s.nodes.Get("", name)
+	if err != nil {
+		return err
+	}
+	if len(req.DNSNames)+len(req.IPAddresses) == 0 {
+		return errNoAddress
+	}
+	for _, dns := range req.DNSNames {
+		if dns != name {
+			return fmt.Errorf("%q is not the name of node %s", dns, name)
+		}
+	}
+	for _, ip := range req.IPAddresses {
+		if ip.IsLoopback() || ip.IsUnspecified() {
+			return errLoopback
+		}
+		if !hasAddress(node, ip) {
+			return fmt.Errorf("%s is no address of node %s", ip, name)
+		}
+	}
+	return s.others(name, req.IPAddresses)
+}
+
+// others says who else has one of the addresses.
+func (s servingApproval) others(name string, ips []net.IP) error {
+	nodes, err := s.nodes.List("", nil)
+	if err != nil {
+		return err
+	}
+	servers, err := s.slices.List(metav1.NamespaceDefault, labels.SelectorFromSet(labels.Set{discoveryv1.LabelServiceName: "kubernetes"}))
+	if err != nil {
+		return err
+	}
+	for _, ip := range ips {
+		for _, node := range nodes {
+			if node.Name != name && hasAddress(node, ip) {
+				return fmt.Errorf("%s is an address of node %s as well", ip, node.Name)
+			}
+		}
+		for _, slice := range servers {
+			for _, endpoint := range slice.Endpoints {
+				if slices.ContainsFunc(endpoint.Addresses, func(a string) bool { return ip.Equal(net.ParseIP(a)) }) {
+					return fmt.Errorf("%s is an address of an API server", ip)
+				}
+			}
+		}
+	}
+	return nil
+}
+
+func hasAddress(node *corev1.Node, ip net.IP) bool {
+	return slices.ContainsFunc(node.Status.Addresses, func(a corev1.NodeAddress) bool {
+		return (a.Type == corev1.NodeInternalIP || a.Type == corev1.NodeExternalIP) && ip.Equal(net.ParseIP(a.Address))
+	})
+}

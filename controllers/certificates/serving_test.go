@@ -1,0 +1,103 @@
+package certificates_test
+
+import (
+	"context"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"net"
+	"testing"
+
+	certificatesv1 "k8s.io/api/certificates/v1"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"vigil/apiserver/apiservertest"
+	"vigil/controllers/certificates"
+	"vigil/informer"
+)
+
+// TestApprover_Serving: a kubelet gets a serving certificate for what is its own alone.
+func TestApprover_Serving(t *testing.T) {
+	s := apiservertest.Start(t)
+	admin := s.Clientset()
+	nodes := map[string][]corev1.NodeAddress{
+		"n1": {{Type: corev1.NodeInternalIP, Address: "192.0.2.1"}, {Type: corev1.NodeInternalIP, Address: "192.0.2.9"}, {Type: corev1.NodeInternalIP, Address: "192.0.2.5"},
+			{Type: corev1.NodeInternalIP, Address: "127.0.0.1"}, {Type: corev1.NodeHostName, Address: "elsewhere"}},
+		"n2": {{Type: corev1.NodeInternalIP, Address: "192.0.2.2"}, {Type: corev1.NodeExternalIP, Address: "192.0.2.9"}},
+	}
+	for name, addresses := range nodes {
+		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}, Status: corev1.NodeStatus{Addresses: addresses}}
+		if _, err := admin.CoreV1().Nodes().Create(t.Context(), node, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := admin.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "default"}}, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	_, err := admin.DiscoveryV1().EndpointSlices("default").Create(t.Context(), &discoveryv1.EndpointSlice{
+		ObjectMeta:  metav1.ObjectMeta{Name: "kubernetes", Labels: map[string]string{discoveryv1.LabelServiceName: "kubernetes"}},
+		AddressType: discoveryv1.AddressTypeIPv4, Endpoints: []discoveryv1.Endpoint{{Addresses: []string{"192.0.2.5"}}},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	clients := map[string]*kubernetes.Clientset{}
+	for _, name := range []string{"n1", "n2"} {
+		if clients[name], err = kubernetes.NewForConfig(s.Client("system:node:"+name, "system:nodes")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	requests := map[string]struct {
+		by       string
+		template x509.CertificateRequest
+		approved bool
+	}{
+		"own":              {"n1", x509.CertificateRequest{DNSNames: []string{"n1"}, IPAddresses: []net.IP{net.IPv4(192, 0, 2, 1)}}, true},
+		"address-only":     {"n1", x509.CertificateRequest{IPAddresses: []net.IP{net.IPv4(192, 0, 2, 1)}}, true},
+		"of-another-node":  {"n2", x509.CertificateRequest{IPAddresses: []net.IP{net.IPv4(192, 0, 2, 1)}}, false},
+		"of-both":          {"n1", x509.CertificateRequest{IPAddresses: []net.IP{net.IPv4(192, 0, 2, 9)}}, false},
+		"of-api-server":    {"n1", x509.CertificateRequest{IPAddresses: []net.IP{net.IPv4(192, 0, 2, 5)}}, false},
+		"one-of-nobody":    {"n1", x509.CertificateRequest{IPAddresses: []net.IP{net.IPv4(192, 0, 2, 1), net.IPv4(192, 0, 2, 77)}}, false},
+		"loopback":         {"n1", x509.CertificateRequest{IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}}, false},
+		"another-name":     {"n1", x509.CertificateRequest{DNSNames: []string{"n1", "kubernetes.default.svc"}, IPAddresses: []net.IP{net.IPv4(192, 0, 2, 1)}}, false},
+		"name-it-gave":     {"n1", x509.CertificateRequest{DNSNames: []string{"elsewhere"}}, false},
+		"in-another-name":  {"n2", x509.CertificateRequest{Subject: pkix.Name{CommonName: "system:node:n1"}, IPAddresses: []net.IP{net.IPv4(192, 0, 2, 1)}}, false},
+		"zz-asked-as-last": {"n2", x509.CertificateRequest{IPAddresses: []net.IP{net.IPv4(192, 0, 2, 2)}}, true},
+	}
+	for name, r := range requests {
+		template := r.template
+		if template.Subject.CommonName == "" {
+			template.Subject.CommonName = "system:node:" + r.by
+		}
+		template.Subject.Organization = []string{"system:nodes"}
+		_, err := clients[r.by].CertificatesV1().CertificateSigningRequests().Create(t.Context(), &certificatesv1.CertificateSigningRequest{
+			ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: certificatesv1.CertificateSigningRequestSpec{
+				SignerName: certificatesv1.KubeletServingSignerName, Request: request(t, &template), Usages: []certificatesv1.KeyUsage{serving, digital},
+			},
+		}, metav1.CreateOptions{})
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+	}
+	informers, err := informer.NewFactory(s.Admin(), informer.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	decided := certificates.ServingDecisions(informers)
+	ctx, stop := context.WithCancel(t.Context())
+	ran := make(chan error, 1)
+	go func() { ran <- informers.Run(ctx) }()
+	for name, r := range requests {
+		csr, err := admin.CertificatesV1().CertificateSigningRequests().Get(ctx, name, metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := decided(ctx, csr); (err == nil) != r.approved {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	stop()
+	<-ran
+}
