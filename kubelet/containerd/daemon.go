@@ -22,6 +22,8 @@ import (
 const (
 	// startPatience is how long containerd may take until it answers: it looks at all its containers first.
 	startPatience = time.Minute
+	// adoptPatience is how long one that runs already may take.
+	adoptPatience = 20 * time.Second
 	// stopPatience is how long containerd may take to end before it is killed.
 	stopPatience = 10 * time.Second
 	// A containerd that ends sooner than steady after its start is started again after a pause that doubles from minPause to maxPause.
@@ -32,8 +34,11 @@ const (
 
 // Daemon is the containerd of a node.
 type Daemon struct {
-	config  Config
-	log     *slog.Logger
+	config        Config
+	log           *slog.Logger
+	adoptPatience time.Duration
+	stopPatience  time.Duration
+
 	running *process // what Start has started or adopted; Start and Run are not called at once
 }
 
@@ -46,7 +51,7 @@ func New(config Config) (*Daemon, error) {
 	if err := config.check(); err != nil {
 		return nil, err
 	}
-	return &Daemon{config: config, log: config.Logger}, nil
+	return &Daemon{config: config, log: config.Logger, adoptPatience: adoptPatience, stopPatience: stopPatience}, nil
 }
 
 // ErrNotRunning says that there is no containerd to talk to.
@@ -79,38 +84,54 @@ func (d *Daemon) CNIConfDir() string { return d.config.CNIConfDir }
 func (d *Daemon) LogFile() string { return d.config.logFile() }
 
 // Start has containerd running and answering when it returns nil: one that was started earlier, by another process too, if it runs
-// as this one would, otherwise a new one. Run must follow, so that it stays so.
+// as this one would and answers, otherwise a new one. Run must follow, so that it stays so.
 func (d *Daemon) Start(ctx context.Context) error {
-	if err := d.start(ctx); err != nil {
+	adopted, err := d.start(ctx)
+	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, startPatience)
+	if adopted {
+		patient, cancel := context.WithTimeout(ctx, d.adoptPatience)
+		err := d.Ready(patient)
+		cancel()
+		if err == nil || ctx.Err() != nil {
+			return err
+		}
+		d.log.Warn("starting containerd again, the one that runs does not answer", "pid", d.running.PID, "err", err)
+		if err := d.end(ctx, d.running); err != nil {
+			return err
+		}
+		if _, err := d.start(ctx); err != nil {
+			return err
+		}
+	}
+	patient, cancel := context.WithTimeout(ctx, startPatience)
 	defer cancel()
-	return d.Ready(ctx)
+	return d.Ready(patient)
 }
 
 // start adopts or starts a process, without waiting until it answers.
-func (d *Daemon) start(ctx context.Context) error {
+func (d *Daemon) start(ctx context.Context) (adopted bool, err error) {
 	wanted, err := d.prepare()
 	if err != nil {
-		return err
+		return false, err
 	}
 	old, err := readProcess(d.config.processFile())
 	if err != nil {
-		return fmt.Errorf("look for a running containerd: %w", err)
+		return false, fmt.Errorf("look for a running containerd: %w", err)
 	}
 	if old != nil && old.alive() {
 		if old.Identity == wanted.Identity {
 			d.running = old
 			d.log.Info("adopted containerd", "pid", old.PID)
-			return nil
+			return true, nil
 		}
 		d.log.Info("starting containerd again, its programs or its configuration have changed", "pid", old.PID)
-		if err := end(ctx, old); err != nil {
-			return err
+		if err := d.end(ctx, old); err != nil {
+			return false, err
 		}
 	}
-	return d.launch(wanted)
+	return false, d.launch(wanted)
 }
 
 // prepare writes the configuration and says what is to run, but for PID and Start.
@@ -153,10 +174,10 @@ func (d *Daemon) launch(p *process) error {
 	if err := command.Start(); err != nil {
 		return fmt.Errorf("start containerd: %w", err)
 	}
-	p.PID, p.Start = command.Process.Pid, startTime(command.Process.Pid)
+	p.PID, p.Start, p.Boot = command.Process.Pid, startTime(command.Process.Pid), bootID()
 	_ = command.Process.Release() // process.wait does without it, so that an adopted process is no special case
 	if err := p.write(d.config.processFile()); err != nil {
-		return errors.Join(fmt.Errorf("note the process of containerd: %w", err), end(context.Background(), p))
+		return errors.Join(fmt.Errorf("note the process of containerd: %w", err), d.end(context.Background(), p))
 	}
 	d.running = p
 	d.log.Info("started containerd", "pid", p.PID)
@@ -168,7 +189,7 @@ func (d *Daemon) launch(p *process) error {
 func (d *Daemon) Run(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return d.supervise(ctx) })
-	g.Go(func() error { return boundLog(ctx, d.config.logFile(), d.config.LogSize) })
+	g.Go(func() error { return boundLog(ctx, d.config.logFile(), d.config.LogSize, d.log) })
 	return g.Wait()
 }
 
@@ -191,7 +212,7 @@ func (d *Daemon) supervise(ctx context.Context) error {
 		case <-time.After(pause):
 		}
 		pause = min(2*pause, maxPause)
-		if err := d.start(ctx); err != nil {
+		if _, err := d.start(ctx); err != nil {
 			d.running = nil
 			d.log.Error("cannot start containerd", "err", err)
 		}
@@ -268,14 +289,14 @@ func (d *Daemon) lastWords() string {
 }
 
 // end asks a process to end and kills it when it does not.
-func end(ctx context.Context, p *process) error {
+func (d *Daemon) end(ctx context.Context, p *process) error {
 	if !p.alive() {
 		return nil
 	}
 	if err := p.signal(syscall.SIGTERM); err != nil && p.alive() {
 		return err
 	}
-	patient, cancel := context.WithTimeout(ctx, stopPatience)
+	patient, cancel := context.WithTimeout(ctx, d.stopPatience)
 	defer cancel()
 	if err := p.wait(patient); err == nil {
 		return nil

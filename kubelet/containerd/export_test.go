@@ -1,6 +1,9 @@
 package containerd
 
-import "context"
+import (
+	"context"
+	"time"
+)
 
 // Process is the PID of the containerd that runs or ran with a root directory.
 func Process(rootDir string) (int, error) {
@@ -16,3 +19,8 @@ func (d *Daemon) Rotate() error { return rotate(d.config.logFile(), d.config.Log
 
 // ClearState is what a power cut does to the state directory.
 func (d *Daemon) ClearState(ctx context.Context) error { return d.clearState(ctx) }
+
+// SetPatience shortens what Start waits for a containerd that runs but does not answer, and what it waits for its end.
+func (d *Daemon) SetPatience(adopt, stop time.Duration) {
+	d.adoptPatience, d.stopPatience = adopt, stop
+}

@@ -163,6 +163,34 @@ func TestStart_Adopts(t *testing.T) {
 	}
 }
 
+// A containerd that hangs is not adopted.
+func TestStart_Hangs(t *testing.T) {
+	config := containerdtest.Config(t)
+	d, err := containerd.New(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { stop(t, config) })
+	if err := d.Start(testContext(t)); err != nil {
+		t.Fatal(err)
+	}
+	hangs := process(t, config)
+	if err := syscall.Kill(hangs, syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	second, err := containerd.New(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	second.SetPatience(100*time.Millisecond, 100*time.Millisecond)
+	if err := second.Start(testContext(t)); err != nil {
+		t.Fatal(err)
+	}
+	if got := process(t, config); got == hangs {
+		t.Error("a containerd that hangs was adopted")
+	}
+}
+
 // stop ends whatever runs with a configuration.
 func stop(t *testing.T, config containerd.Config) {
 	t.Helper()

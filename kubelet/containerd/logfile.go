@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"time"
 )
@@ -21,14 +22,18 @@ func openLog(path string) (*os.File, error) {
 	return log, nil
 }
 
-// boundLog keeps a log that another process appends to from growing beyond size, until ctx ends.
-func boundLog(ctx context.Context, path string, size int64) error {
+// boundLog keeps a log that another process appends to from growing beyond size, until ctx ends. When it cannot, it says so once and
+// tries again: a full disk is no reason to end a node.
+func boundLog(ctx context.Context, path string, size int64, logger *slog.Logger) error {
 	tick := time.NewTicker(logPeriod)
 	defer tick.Stop()
+	failed := false
 	for {
-		if err := rotate(path, size); err != nil {
-			return err
+		err := rotate(path, size)
+		if err != nil && !failed {
+			logger.Error("cannot bound containerd's log", "err", err)
 		}
+		failed = err != nil
 		select {
 		case <-ctx.Done():
 			return ctx.Err()

@@ -14,6 +14,7 @@ type process struct {
 	PID int `json:"pid"`
 	// Start is when the process started, in the kernel's ticks since boot: a PID alone may have become another's.
 	Start uint64 `json:"start"`
+	Boot  string `json:"boot"` // the kernel's name for the time since it booted
 	// Identity stands for programs and configuration: one that differs is not what would be started now.
 	Identity string `json:"identity"`
 

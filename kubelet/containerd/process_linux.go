@@ -34,8 +34,19 @@ func startTime(pid int) uint64 {
 	return start
 }
 
+// bootID differs after every boot.
+func bootID() string {
+	id, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(id))
+}
+
 // alive says whether the process runs.
-func (p *process) alive() bool { return p.Start != 0 && startTime(p.PID) == p.Start }
+func (p *process) alive() bool {
+	return p.Start != 0 && startTime(p.PID) == p.Start && p.Boot == bootID()
+}
 
 // signal sends to this very process, and nothing to another that has its PID now.
 func (p *process) signal(s syscall.Signal) error {

@@ -27,7 +27,7 @@ func (d *Daemon) Stop(ctx context.Context) error {
 		failed = err
 	}
 	if d.running != nil {
-		if err := end(ctx, d.running); err != nil {
+		if err := d.end(ctx, d.running); err != nil {
 			return errors.Join(failed, err)
 		}
 		d.running = nil
