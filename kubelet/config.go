@@ -4,6 +4,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/client-go/kubernetes"
@@ -31,6 +32,8 @@ type Config struct {
 	Client   kubernetes.Interface
 	Recorder record.EventRecorder
 	Logger   *slog.Logger
+	// Registerer gets the kubelet's metrics; nil: there are none to be seen.
+	Registerer prometheus.Registerer
 
 	Labels   map[string]string   // further labels of the Node
 	Capacity corev1.ResourceList // nil: 32 cores, 256 GiB of memory, 110 pods

@@ -72,6 +72,11 @@ func New(config Config) (*Kubelet, error) {
 	k.hooks = probe.New(config.Version)
 	if config.RootDir != "" {
 		k.prober = k.makeProber()
+		if config.Registerer != nil {
+			if err := config.Registerer.Register(k.prober); err != nil {
+				return nil, fmt.Errorf("register metrics of node %s: %w", config.NodeName, err)
+			}
+		}
 	}
 	k.node = &nodeReporter{config: config, client: k.client, recorder: k.recorder}
 	return k, nil
