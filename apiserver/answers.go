@@ -20,8 +20,9 @@ import (
 	"vigil/object"
 )
 
-// Answer makes the objects of a kind that can be read and is stored nowhere. They are its caller's.
-type Answer func(ctx context.Context) []kinds.Object
+// Answer makes the objects of a kind that can be read and is stored nowhere: at least those of a namespace, and with a name ("": all).
+// They are its caller's.
+type Answer func(ctx context.Context, namespace, name string) []kinds.Object
 
 // serveAnswer reads objects that are made for the request.
 func (c *call) serveAnswer(rt *route, opts *request.ListOptions) error {
@@ -31,15 +32,19 @@ func (c *call) serveAnswer(rt *route, opts *request.ListOptions) error {
 	}
 	var made []kinds.Object
 	if answer := c.server.answers[rt.Kind.GVK]; answer != nil {
-		made = answer(c.ctx)
+		made = answer(c.ctx, c.info.Namespace, c.info.Name)
 	}
 	var objects []runtime.Object
 	var versions []*object.Version
 	for _, obj := range made {
-		if c.info.Verb == "get" && obj.GetName() != c.info.Name || !selected(obj, opts) {
+		if c.info.Name != "" && obj.GetName() != c.info.Name || c.info.Namespace != "" && obj.GetNamespace() != c.info.Namespace || !selected(obj, opts) {
 			continue
 		}
-		v, err := object.FromObject(rt.Kind.Type, rt.Prefix+obj.GetName(), 0, obj)
+		key := rt.Prefix + obj.GetName()
+		if rt.Kind.Namespaced {
+			key = rt.Prefix + obj.GetNamespace() + "/" + obj.GetName()
+		}
+		v, err := object.FromObject(rt.Kind.Type, key, 0, obj)
 		if err != nil {
 			return fmt.Errorf("answer for %s: %w", obj.GetName(), err)
 		}
@@ -71,5 +76,5 @@ func selected(obj kinds.Object, opts *request.ListOptions) bool {
 	if opts.LabelSelector != nil && !opts.LabelSelector.Matches(labels.Set(obj.GetLabels())) {
 		return false
 	}
-	return opts.FieldSelector == nil || opts.FieldSelector.Matches(fields.Set{"metadata.name": obj.GetName()})
+	return opts.FieldSelector == nil || opts.FieldSelector.Matches(fields.Set{"metadata.name": obj.GetName(), "metadata.namespace": obj.GetNamespace()})
 }

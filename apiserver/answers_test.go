@@ -23,7 +23,7 @@ func TestComponentStatuses(t *testing.T) {
 		componentstatus.Port("nobody", 1),
 	}
 	_, c, typed := start(t, func(c *apiserver.Config) {
-		c.Answers = map[schema.GroupVersionKind]apiserver.Answer{corev1.SchemeGroupVersion.WithKind("ComponentStatus"): func(ctx context.Context) []kinds.Object {
+		c.Answers = map[schema.GroupVersionKind]apiserver.Answer{corev1.SchemeGroupVersion.WithKind("ComponentStatus"): func(ctx context.Context, _, _ string) []kinds.Object {
 			return componentstatus.Ask(ctx, components)
 		}}
 	})

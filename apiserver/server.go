@@ -186,6 +186,9 @@ func (s *Server) Caches() *watchcache.Server { return s.caches }
 // Cache returns the watch cache of a kind in the server's table.
 func (s *Server) Cache(k *kinds.Kind) *watchcache.Cache { return s.cacheOf[k] }
 
+// Connector reaches kubelets.
+func (s *Server) Connector() *connect.Connector { return s.connector }
+
 // Writer returns the writer, for what the server itself has to write.
 func (s *Server) Writer() *write.Writer { return s.writer }
 

@@ -26,5 +26,5 @@ func (c *APIServerConfig) componentStatuses(db *store.Store) apiserver.Answer {
 			return "ok", nil
 		}},
 	}
-	return func(ctx context.Context) []kinds.Object { return componentstatus.Ask(ctx, components) }
+	return func(ctx context.Context, _, _ string) []kinds.Object { return componentstatus.Ask(ctx, components) }
 }

@@ -18,6 +18,7 @@ import (
 	"vigil/kinds/discovery"
 	"vigil/kinds/events"
 	"vigil/kinds/flowcontrol"
+	"vigil/kinds/metrics"
 	"vigil/kinds/networking"
 	"vigil/kinds/node"
 	"vigil/kinds/policy"
@@ -92,6 +93,9 @@ func rows(o Options) []*kinds.Kind {
 
 		flowcontrol.FlowSchema(),
 		flowcontrol.PriorityLevelConfiguration(),
+
+		metrics.NodeMetrics(),
+		metrics.PodMetrics(),
 
 		networking.IPAddress(),
 		networking.Ingress(),

@@ -61,6 +61,9 @@ func people() []rbacv1.ClusterRole {
 			rule(read, networking, "ingresses ingresses/status networkpolicies"),
 			rule(read, resource, "resourceclaims resourceclaims/status resourceclaimtemplates"),
 		), "view"),
+
+		// As metrics-server brings it.
+		aggregated(clusterRole("system:aggregated-metrics-reader", rule(read, "metrics.k8s.io", "pods nodes")), "view"),
 	}
 }
 
