@@ -22,8 +22,8 @@ import (
 	"vigil/apiserver/authz/chain"
 	"vigil/apiserver/bootstrap"
 	"vigil/apiserver/budget"
+	"vigil/apiserver/connect"
 	"vigil/apiserver/eviction"
-	"vigil/apiserver/nodemetrics"
 	"vigil/apiserver/satoken"
 	"vigil/apiserver/serviceip"
 	"vigil/apiserver/write"
@@ -94,6 +94,8 @@ type APIServerConfig struct {
 	EncryptionProviderConfigReload bool   // --encryption-provider-config-automatic-reload
 
 	Audit audit.Config // --audit-policy-file and the other --audit flags
+
+	Kubelets KubeletClientConfig // --kubelet-client-certificate and the other --kubelet flags
 
 	Authorization AuthorizationConfig // --authorization-mode, --authorization-config ...
 
@@ -167,7 +169,6 @@ func RunAPIServer(ctx context.Context, config APIServerConfig) error {
 	}
 	var own *bootstrap.Bootstrap // made below, like evictor: they write through the server
 	var evictor *eviction.Evictor
-	var figures *nodemetrics.Source
 	server, err := apiserver.New(apiserver.Config{
 		Listener:        listener,
 		TLSCertFile:     config.TLSCertFile,
@@ -179,11 +180,7 @@ func RunAPIServer(ctx context.Context, config APIServerConfig) error {
 		Store:           db,
 		Kinds:           table,
 		Authorizer:      access,
-		Answers: map[schema.GroupVersionKind]apiserver.Answer{
-			componentStatus: config.componentStatuses(db),
-			nodeMetrics:     func(ctx context.Context, ns, name string) []kinds.Object { return figures.Nodes(ctx, ns, name) },
-			podMetrics:      func(ctx context.Context, ns, name string) []kinds.Object { return figures.Pods(ctx, ns, name) },
-		},
+		Answers:         map[schema.GroupVersionKind]apiserver.Answer{componentStatus: config.componentStatuses(db)},
 		WriteHooks: guarded(access, map[schema.GroupResource]write.Hook{
 			{Resource: "services"}: serviceHook(addresses),
 			{Resource: "pods"}: {Post: map[string]write.PostFunc{
@@ -207,6 +204,7 @@ func RunAPIServer(ctx context.Context, config APIServerConfig) error {
 		Version:                     config.Version,
 		Logger:                      config.Logger,
 		Registerer:                  registry,
+		Connections:                 connect.Config{Kubelets: config.Kubelets, AllowLoopback: !hostAddress().IsValid()},
 		Checks:                      atRest.checks(),
 		Auditor:                     auditor,
 		StartHooks: []apiserver.StartHook{{
@@ -217,7 +215,6 @@ func RunAPIServer(ctx context.Context, config APIServerConfig) error {
 	if err != nil {
 		return err
 	}
-	figures = usage(server, table, config.Logger)
 	attachAuthorization(access, server, table, db.Prefix())
 	evictor = eviction.New(eviction.Config{Kinds: table, Writer: server.Writer(), Cache: server.Cache, Prefix: db.Prefix()})
 	own = bootstrap.New(bootstrap.Config{

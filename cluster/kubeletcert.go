@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net"
 	"os"
 	"path/filepath"
 	"time"
@@ -156,27 +157,47 @@ func rotationTime(cert *x509.Certificate) time.Time {
 	return begin.Add(time.Duration(float64(cert.NotAfter.Sub(begin)) * (0.7 + spread)))
 }
 
-// newCertificate asks for a certificate, waits until it is signed, and puts it into the file.
+// newCertificate asks for a client certificate, waits until it is signed, and puts it into the file.
 func (c *KubeletConfig) newCertificate(ctx context.Context, config *rest.Config) error {
-	ctx, cancel := context.WithTimeout(ctx, certPatience)
-	defer cancel()
 	config = rest.CopyConfig(config)
 	config.UserAgent, config.WarningHandler = "kubelet", rest.NoWarnings{}
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return err
 	}
+	return requestCertificate(ctx, client, certificateRequest{
+		signer: certificatesv1.KubeAPIServerClientKubeletSignerName, usage: certificatesv1.UsageClientAuth, node: c.NodeName, file: c.certFile(),
+	})
+}
+
+// certificateRequest says which certificate a kubelet asks for, and into which file it goes with its key.
+type certificateRequest struct {
+	signer string
+	usage  certificatesv1.KeyUsage
+	node   string
+	names  []string // of a serving certificate
+	ips    []net.IP
+	file   string
+}
+
+// requestCertificate asks for a certificate, waits until it is signed, and puts it into the file.
+func requestCertificate(ctx context.Context, client kubernetes.Interface, r certificateRequest) error {
+	ctx, cancel := context.WithTimeout(ctx, certPatience)
+	defer cancel()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return err
 	}
-	subject := pki.NodeSubject(c.NodeName)
-	der, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{Subject: pkix.Name{CommonName: subject.CommonName, Organization: subject.Organizations}}, key)
+	subject := pki.NodeSubject(r.node)
+	der, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{
+		Subject:  pkix.Name{CommonName: subject.CommonName, Organization: subject.Organizations},
+		DNSNames: r.names, IPAddresses: r.ips,
+	}, key)
 	if err != nil {
 		return err
 	}
-	usages := []certificatesv1.KeyUsage{certificatesv1.UsageDigitalSignature, certificatesv1.UsageClientAuth}
-	name, uid, err := csr.RequestCertificateWithContext(ctx, client, pemBlock("CERTIFICATE REQUEST", der), "", certificatesv1.KubeAPIServerClientKubeletSignerName, nil, usages, key)
+	usages := []certificatesv1.KeyUsage{certificatesv1.UsageDigitalSignature, r.usage}
+	name, uid, err := csr.RequestCertificateWithContext(ctx, client, pemBlock("CERTIFICATE REQUEST", der), "", r.signer, nil, usages, key)
 	if err != nil {
 		return fmt.Errorf("ask for a certificate: %w", err)
 	}
@@ -192,7 +213,7 @@ func (c *KubeletConfig) newCertificate(ctx context.Context, config *rest.Config)
 	if _, err := tls.X509KeyPair(both, both); err != nil {
 		return fmt.Errorf("certificate %s: %w", name, err)
 	}
-	return pki.WriteFile(c.certFile(), both, 0o600)
+	return pki.WriteFile(r.file, both, 0o600)
 }
 
 // kubeconfigCertificate is the client certificate of a kubeconfig.

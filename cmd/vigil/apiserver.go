@@ -101,6 +101,7 @@ func (f *apiServerFlags) add(flags *pflag.FlagSet, bind string) {
 	flags.BoolVar(&c.EncryptionProviderConfigReload, "encryption-provider-config-automatic-reload", false, "follow changes of that file")
 	addAuthorization(flags, &c.Authorization)
 	addAudit(flags, &c.Audit)
+	addKubeletClient(flags, &c.Kubelets)
 	flags.DurationVar(&c.EventTTL, "event-ttl", time.Hour, "how long events are kept")
 	flags.StringSliceVar(&f.serviceRanges, "service-cluster-ip-range", []string{"10.96.0.0/12"}, "networks of cluster IPs")
 	f.authentication.add(flags)
