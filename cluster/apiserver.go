@@ -24,6 +24,7 @@ import (
 	"vigil/apiserver/budget"
 	"vigil/apiserver/connect"
 	"vigil/apiserver/eviction"
+	"vigil/apiserver/nodemetrics"
 	"vigil/apiserver/satoken"
 	"vigil/apiserver/serviceip"
 	"vigil/apiserver/write"
@@ -169,6 +170,7 @@ func RunAPIServer(ctx context.Context, config APIServerConfig) error {
 	}
 	var own *bootstrap.Bootstrap // made below, like evictor: they write through the server
 	var evictor *eviction.Evictor
+	var figures *nodemetrics.Source
 	server, err := apiserver.New(apiserver.Config{
 		Listener:        listener,
 		TLSCertFile:     config.TLSCertFile,
@@ -180,7 +182,11 @@ func RunAPIServer(ctx context.Context, config APIServerConfig) error {
 		Store:           db,
 		Kinds:           table,
 		Authorizer:      access,
-		Answers:         map[schema.GroupVersionKind]apiserver.Answer{componentStatus: config.componentStatuses(db)},
+		Answers: map[schema.GroupVersionKind]apiserver.Answer{
+			componentStatus: config.componentStatuses(db),
+			nodeMetrics:     func(ctx context.Context, ns, name string) []kinds.Object { return figures.Nodes(ctx, ns, name) },
+			podMetrics:      func(ctx context.Context, ns, name string) []kinds.Object { return figures.Pods(ctx, ns, name) },
+		},
 		WriteHooks: guarded(access, map[schema.GroupResource]write.Hook{
 			{Resource: "services"}: serviceHook(addresses),
 			{Resource: "pods"}: {Post: map[string]write.PostFunc{
@@ -215,6 +221,7 @@ func RunAPIServer(ctx context.Context, config APIServerConfig) error {
 	if err != nil {
 		return err
 	}
+	figures = usage(server, table, config.Logger)
 	attachAuthorization(access, server, table, db.Prefix())
 	evictor = eviction.New(eviction.Config{Kinds: table, Writer: server.Writer(), Cache: server.Cache, Prefix: db.Prefix()})
 	own = bootstrap.New(bootstrap.Config{
