@@ -49,8 +49,8 @@ type sandbox struct {
 type container struct {
 	kubelet.Container
 	bare    string
-	sandbox string // bare
-	image   string // ID of the image as the image service has it
+	sandbox string   // bare
+	images  []string // IDs of its images as the image service has them: the root's, and those of volumes
 }
 
 // view is what Pod returns.

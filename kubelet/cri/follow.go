@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"k8s.io/apimachinery/pkg/types"
@@ -16,14 +17,23 @@ const (
 	relistWithEvents    = 300 * time.Second
 	relistWithoutEvents = time.Second
 	firstRelist         = time.Second // after events have begun: the runtime may have begun a little after it said so
-	longestPause        = 3 * time.Second
+	firstPause          = 50 * time.Millisecond
+	longestPause        = time.Second
 	retryEvents         = 5 * time.Minute // with a runtime that does not send any
 )
 
-// Follow implements kubelet.Runtime. It reads the runtime's events (enabled in containerd, enable_pod_events in CRI-O), and begins anew
-// when they end: everything is listed then, and the pods that have changed meanwhile are reported.
+// Follow implements kubelet.Runtime. It reads the runtime's events (containerd always sends them, CRI-O with enable_pod_events), and
+// begins anew when they end: everything is listed then, and the pods that have changed meanwhile are reported. It also rotates logs.
 func (r *Runtime) Follow(ctx context.Context, changed func(types.UID)) error {
-	pause := 100 * time.Millisecond
+	both, ctx := errgroup.WithContext(ctx)
+	both.Go(func() error { return r.followEvents(ctx, changed) })
+	both.Go(func() error { return r.rotateLogs(ctx) })
+	return both.Wait()
+}
+
+func (r *Runtime) followEvents(ctx context.Context, changed func(types.UID)) error {
+	pause := firstPause
+	lost := false
 	for ctx.Err() == nil {
 		began := time.Now()
 		err := r.followOnce(ctx, changed)
@@ -31,9 +41,9 @@ func (r *Runtime) Follow(ctx context.Context, changed func(types.UID)) error {
 			break
 		}
 		r.cache.doubtAll()
-		if time.Since(began) > longestPause {
-			pause = 100 * time.Millisecond
-			r.logger.Warn("lost the container runtime", "error", err)
+		if worked := time.Since(began) > longestPause; worked || !lost {
+			pause, lost = firstPause, true
+			r.logger.Warn("the container runtime does not answer", "error", err)
 		}
 		select {
 		case <-ctx.Done():

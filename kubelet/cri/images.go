@@ -2,19 +2,18 @@ package cri
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"log/slog"
+	"path/filepath"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/distribution/reference"
-	"google.golang.org/grpc/status"
 	corev1 "k8s.io/api/core/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
-	crierrors "k8s.io/cri-api/pkg/errors"
 
 	"vigil/kubelet"
+	"vigil/kubelet/cri/credentials"
 )
 
 // Reasons of kubelet.ImageError, upstream's (pkg/kubelet/images/types.go).
@@ -29,8 +28,11 @@ const (
 
 // imageService brings images to the node and knows those that are there.
 type imageService struct {
-	client runtimeapi.ImageServiceClient
-	turns  chan struct{} // holds a token for each pull under way; nil: no limit
+	client  runtimeapi.ImageServiceClient
+	logger  *slog.Logger
+	turns   chan struct{}        // holds a token for each pull under way; nil: no limit
+	plugins *credentials.Plugins // nil: none
+	records *credentials.Records
 
 	mu    sync.Mutex
 	users map[string]imageUser // by image ID, which names a content that never changes
@@ -43,7 +45,10 @@ type imageUser struct {
 }
 
 func newImageService(config Config, client runtimeapi.ImageServiceClient) *imageService {
-	s := &imageService{client: client, users: map[string]imageUser{}}
+	s := &imageService{
+		client: client, logger: config.Logger, plugins: config.CredentialPlugins, users: map[string]imageUser{},
+		records: credentials.NewRecords(filepath.Join(config.RootDir, "image_manager")),
+	}
 	switch {
 	case config.SerializeImagePulls:
 		s.turns = make(chan struct{}, 1)
@@ -65,27 +70,31 @@ func (s *imageService) ensure(ctx context.Context, request kubelet.ImageRequest)
 	if err != nil {
 		return kubelet.Image{}, &kubelet.ImageError{Reason: reasonInvalidName, Message: fmt.Sprintf("Failed to apply default image tag %q: %v", asked, err)}
 	}
-	spec := &runtimeapi.ImageSpec{Image: name, UserSpecifiedImage: asked, Annotations: request.Pod.Annotations, RuntimeHandler: request.Handler}
-	image, err := s.inspect(ctx, spec)
+	p := &pull{
+		service: s, request: request, name: name,
+		spec: &runtimeapi.ImageSpec{Image: name, UserSpecifiedImage: asked, Annotations: request.Pod.Annotations, RuntimeHandler: request.Handler},
+	}
+	rule := policy(request.Container, name)
+	if rule == corev1.PullAlways {
+		return p.run(ctx)
+	}
+	image, err := s.inspect(ctx, p.spec)
 	if err != nil {
 		return kubelet.Image{}, &kubelet.ImageError{Reason: reasonInspect, Message: fmt.Sprintf("Failed to inspect image %q: %v", asked, err)}
 	}
-	switch policy(request.Container, name) {
-	case corev1.PullNever:
-		if image == nil {
-			return kubelet.Image{}, &kubelet.ImageError{Reason: reasonNeverPull, Message: fmt.Sprintf("Container image %q is not present with pull policy of Never", asked)}
+	if image != nil {
+		may, err := s.records.MayUse(name, image.Id, func() []credentials.Credential { return p.credentials(ctx) })
+		if err != nil {
+			s.logger.Warn("cannot tell who may use an image", "image", name, "error", err)
 		}
-	case corev1.PullIfNotPresent:
-		if image == nil {
-			return s.pull(ctx, request, spec)
-		}
-	default:
-		// A pinned image has come with the runtime, no registry has it: `image: demo` works, although its policy is Always.
-		if image == nil || !image.Pinned {
-			return s.pull(ctx, request, spec)
+		if may {
+			return kubelet.Image{ID: image.Id, Size: int64(image.Size)}, nil
 		}
 	}
-	return kubelet.Image{ID: image.Id, Size: int64(image.Size)}, nil
+	if rule == corev1.PullNever {
+		return kubelet.Image{}, &kubelet.ImageError{Reason: reasonNeverPull, Message: fmt.Sprintf("Container image %q is not present with pull policy of Never", asked)}
+	}
+	return p.run(ctx)
 }
 
 // policy is the container's pull policy; the API server has filled it in for pods that have been there.
@@ -109,63 +118,6 @@ func (s *imageService) inspect(ctx context.Context, spec *runtimeapi.ImageSpec) 
 		return nil, fmt.Errorf("the runtime says nothing of image %s", spec.Image)
 	}
 	return answer.Image, nil
-}
-
-func (s *imageService) pull(ctx context.Context, request kubelet.ImageRequest, spec *runtimeapi.ImageSpec) (kubelet.Image, error) {
-	if request.Began != nil {
-		request.Began()
-	}
-	asked := time.Now()
-	if s.turns != nil {
-		select {
-		case s.turns <- struct{}{}:
-			defer func() { <-s.turns }()
-		case <-ctx.Done():
-			return kubelet.Image{}, ctx.Err()
-		}
-	}
-	began := time.Now()
-	ref, err := s.pullWith(ctx, spec, nil)
-	if err != nil {
-		return kubelet.Image{}, pullError(request.Container.Image, err)
-	}
-	took := time.Since(began)
-	image, err := s.inspect(ctx, &runtimeapi.ImageSpec{Image: ref, RuntimeHandler: spec.RuntimeHandler})
-	if err == nil && image == nil {
-		err = errors.New("it is not there after it has been pulled")
-	}
-	if err != nil {
-		return kubelet.Image{}, &kubelet.ImageError{Reason: reasonInspect, Message: fmt.Sprintf("Failed to inspect image %q: %v", request.Container.Image, err)}
-	}
-	return kubelet.Image{ID: image.Id, Pulled: true, Size: int64(image.Size), Waited: began.Sub(asked), Took: took}, nil
-}
-
-func (s *imageService) pullWith(ctx context.Context, spec *runtimeapi.ImageSpec, auth *runtimeapi.AuthConfig) (ref string, err error) {
-	answer, err := s.client.PullImage(ctx, &runtimeapi.PullImageRequest{Image: spec, Auth: auth})
-	if err != nil {
-		return "", err
-	}
-	if answer.ImageRef == "" {
-		return "", fmt.Errorf("imageRef of image %q is not set", spec.Image)
-	}
-	return answer.ImageRef, nil
-}
-
-// pullError says in upstream's words why a pull failed; runtimes tell two causes by how their message begins.
-func pullError(image string, err error) *kubelet.ImageError {
-	message := status.Convert(err).Message()
-	for _, known := range []struct {
-		cause          error
-		reason, phrase string
-	}{
-		{crierrors.ErrRegistryUnavailable, reasonRegistry, "the registry is unavailable"},
-		{crierrors.ErrSignatureValidationFailed, reasonSignature, "the signature validation failed"},
-	} {
-		if detail, found := strings.CutPrefix(message, known.cause.Error()); found {
-			return &kubelet.ImageError{Reason: known.reason, Message: fmt.Sprintf("image pull failed for %s because %s%s", image, known.phrase, detail)}
-		}
-	}
-	return &kubelet.ImageError{Reason: reasonPull, Message: err.Error()}
 }
 
 // withDefaultTag adds ":latest" to a name without tag and digest, and nothing else: what a short name means is the runtime's business.

@@ -41,7 +41,7 @@ var operationTypes = map[string]string{
 	"CreateContainer": "create_container", "StartContainer": "start_container", "StopContainer": "stop_container",
 	"RemoveContainer": "remove_container", "ListContainers": "list_containers", "ContainerStatus": "container_status",
 	"UpdateContainerResources": "update_container", "ReopenContainerLog": "reopen_container_log",
-	"ExecSync": "exec_sync", "Exec": "exec", "Attach": "attach", "PortForward": "port_forward",
+	"CheckpointContainer": "checkpoint_container", "ExecSync": "exec_sync", "Exec": "exec", "Attach": "attach", "PortForward": "port_forward",
 	"ContainerStats": "container_stats", "ListContainerStats": "list_container_stats",
 	"PodSandboxStats": "podsandbox_stats", "ListPodSandboxStats": "list_podsandbox_stats",
 	"ListImages": "list_images", "ImageStatus": "image_status", "PullImage": "pull_image", "RemoveImage": "remove_image", "ImageFsInfo": "image_fs_info",

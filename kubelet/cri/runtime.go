@@ -18,6 +18,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"vigil/kubelet"
+	"vigil/kubelet/cri/credentials"
 )
 
 // Config says where the runtime is and how containers are made. Endpoint is needed, zero works for the rest.
@@ -36,6 +37,8 @@ type Config struct {
 
 	SerializeImagePulls   bool // --serialize-image-pulls
 	MaxParallelImagePulls int  // --max-parallel-image-pulls; default 5, negative: no limit
+
+	CredentialPlugins *credentials.Plugins // of --image-credential-provider-config, read by credentials.LoadPlugins; nil: none
 
 	LogMaxSize  int64 // --container-log-max-size in bytes, default 10 MiB; negative: logs are not rotated
 	LogMaxFiles int   // --container-log-max-files, default 5

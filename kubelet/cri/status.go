@@ -52,7 +52,15 @@ func netns(info map[string]string) string {
 
 // toContainer reads the termination message of a container that has ended, so it is called once for each state.
 func (r *Runtime) toContainer(prefix, sandbox string, s *runtimeapi.ContainerStatus) *container {
-	c := &container{bare: s.Id, sandbox: sandbox, image: s.ImageId}
+	c := &container{bare: s.Id, sandbox: sandbox, images: []string{s.ImageId}}
+	if s.ImageId == "" { // of a runtime from before there was that field
+		c.images[0] = s.ImageRef
+	}
+	for _, m := range s.Mounts {
+		if image := m.GetImage().GetImage(); image != "" {
+			c.images = append(c.images, image)
+		}
+	}
 	c.Container = kubelet.Container{
 		ID: prefix + s.Id, SandboxID: prefix + sandbox, Name: s.Labels[containerNameLabel], Requested: requested(s), Image: s.GetImage().GetImage(), ImageID: s.ImageRef,
 		Attempt: int32(s.GetMetadata().GetAttempt()), Created: time.Unix(0, s.CreatedAt), LogPath: s.LogPath,

@@ -10,7 +10,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// Streams and statistics: what the kubelet's server and its summary ask of a runtime. IDs are as kubelet.Runtime has them.
+// What the kubelet's server and its statistics ask of a runtime. IDs are as kubelet.Runtime has them.
 
 // ExecURL prepares a command in a container and returns where to stream it.
 func (r *Runtime) ExecURL(ctx context.Context, id string, options *corev1.PodExecOptions) (*url.URL, error) {
@@ -50,29 +50,15 @@ func (r *Runtime) PortForwardURL(ctx context.Context, uid types.UID, ports []int
 	return url.Parse(answer.Url)
 }
 
-// ContainerStats returns the statistics of all containers that run.
-func (r *Runtime) ContainerStats(ctx context.Context) ([]*runtimeapi.ContainerStats, error) {
-	answer, err := r.client.ListContainerStats(ctx, &runtimeapi.ListContainerStatsRequest{})
-	if err != nil {
-		return nil, fmt.Errorf("list container statistics: %w", err)
+// Checkpoint writes an archive of a container that runs to location. timeout is in seconds, 0: the runtime's.
+func (r *Runtime) Checkpoint(ctx context.Context, id, location string, timeout int64) error {
+	if _, err := r.client.CheckpointContainer(ctx, &runtimeapi.CheckpointContainerRequest{ContainerId: bare(id), Location: location, Timeout: timeout}); err != nil {
+		return fmt.Errorf("checkpoint container %s: %w", id, err)
 	}
-	return answer.Stats, nil
+	return nil
 }
 
-// PodStats returns the statistics of all sandboxes that run, with those of their containers.
-func (r *Runtime) PodStats(ctx context.Context) ([]*runtimeapi.PodSandboxStats, error) {
-	answer, err := r.client.ListPodSandboxStats(ctx, &runtimeapi.ListPodSandboxStatsRequest{})
-	if err != nil {
-		return nil, fmt.Errorf("list pod statistics: %w", err)
-	}
-	return answer.Stats, nil
-}
-
-// ImageFilesystems returns the file systems of images and of what containers write; the second may be the first.
-func (r *Runtime) ImageFilesystems(ctx context.Context) (images, containers []*runtimeapi.FilesystemUsage, err error) {
-	answer, err := r.images.client.ImageFsInfo(ctx, &runtimeapi.ImageFsInfoRequest{})
-	if err != nil {
-		return nil, nil, fmt.Errorf("ask for image file systems: %w", err)
-	}
-	return answer.ImageFilesystems, answer.ContainerFilesystems, nil
+// Clients are the interface's own clients on the connections of r, for statistics. What they ask is counted with the rest.
+func (r *Runtime) Clients() (runtimeapi.RuntimeServiceClient, runtimeapi.ImageServiceClient) {
+	return r.client, r.images.client
 }
