@@ -3,6 +3,7 @@ package volumes
 import (
 	"context"
 	"maps"
+	"os"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -36,7 +37,7 @@ func (c *contentConfig) put(ctx context.Context, v *Volume, p payload, inMemory 
 		return mounted, err
 	}
 	if group := v.FSGroup(); group != nil && !matches(v.Dir, int(*group), false) {
-		if err := mount.SetGroup(ctx, v.Dir, int(*group), writable, writable|enterable); err != nil {
+		if err := mount.SetGroup(ctx, v.Dir, int(*group), writable, writable|enterable|os.ModeSetgid); err != nil {
 			return mounted, err
 		}
 	}
