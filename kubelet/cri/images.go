@@ -75,12 +75,16 @@ func (s *imageService) ensure(ctx context.Context, request kubelet.ImageRequest)
 		spec: &runtimeapi.ImageSpec{Image: name, UserSpecifiedImage: asked, Annotations: request.Pod.Annotations, RuntimeHandler: request.Handler},
 	}
 	rule := policy(request.Container, name)
-	if rule == corev1.PullAlways {
-		return p.run(ctx)
-	}
 	image, err := s.inspect(ctx, p.spec)
 	if err != nil {
 		return kubelet.Image{}, &kubelet.ImageError{Reason: reasonInspect, Message: fmt.Sprintf("Failed to inspect image %q: %v", asked, err)}
+	}
+	// A pinned image has come with the runtime and no registry has it: `image: demo`, whose policy is Always, means the one that is there.
+	if image != nil && image.Pinned {
+		return kubelet.Image{ID: image.Id, Size: int64(image.Size)}, nil
+	}
+	if rule == corev1.PullAlways {
+		return p.run(ctx)
 	}
 	if image != nil {
 		may, err := s.records.MayUse(name, image.Id, func() []credentials.Credential { return p.credentials(ctx) })

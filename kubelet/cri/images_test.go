@@ -48,6 +48,7 @@ func TestEnsureImage(t *testing.T) {
 		{name: "and not pulled when not to", image: public, policy: corev1.PullNever},
 		{name: "without tag", image: strings.TrimSuffix(again, ":latest"), pulled: true},
 		{name: "which is :latest, always pulled", image: strings.TrimSuffix(again, ":latest"), pulled: true},
+		{name: "one that came with the runtime, never pulled", image: "demo", policy: corev1.PullAlways},
 		{name: "one that does not exist", image: r.host + "/open/none:1", failed: "ErrImagePull", says: "not found"},
 		{name: "a private one without login", image: private, failed: "ErrImagePull", says: "no basic auth credentials"},
 		{name: "with a wrong one", image: private, secrets: []*corev1.Secret{wrong}, failed: "ErrImagePull", says: "401"},
