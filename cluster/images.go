@@ -16,16 +16,16 @@ import (
 )
 
 // RuntimeDir is where the containerd of a node of a data directory keeps everything.
-func RuntimeDir(dataDir, node string) string {
-	return filepath.Join(dataDir, "nodes", node, "containerd")
-}
+func RuntimeDir(dataDir, node string) string { return runtimeDir(nodeDir(dataDir, node)) }
+
+func runtimeDir(nodeDir string) string { return filepath.Join(nodeDir, "containerd") }
 
 // ImageConfig says which nodes' images are meant.
 type ImageConfig struct {
 	DataDir string
 	Node    string // "": all nodes that have a container runtime
-	// RuntimeDir, when not empty, is the runtime's directory of one node, which need not belong to a data directory.
-	RuntimeDir string
+	// NodeDir, when not empty, is the directory of one node, which need not belong to a data directory.
+	NodeDir string
 }
 
 // Image is an image on a node.
@@ -45,9 +45,9 @@ type nodeRuntime struct {
 
 // runtimes finds the container runtimes that run, in the order of their nodes.
 func (c ImageConfig) runtimes() ([]nodeRuntime, error) {
-	if c.RuntimeDir != "" {
-		d, err := containerd.Find(c.RuntimeDir)
-		return []nodeRuntime{{cmp.Or(c.Node, "-"), d}}, err
+	if c.NodeDir != "" {
+		d, err := containerd.Find(runtimeDir(c.NodeDir))
+		return []nodeRuntime{{cmp.Or(c.Node, filepath.Base(c.NodeDir)), d}}, err
 	}
 	if c.Node != "" {
 		d, err := containerd.Find(RuntimeDir(c.DataDir, c.Node))

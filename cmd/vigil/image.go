@@ -21,7 +21,7 @@ func newImage() *cobra.Command {
 	flags := command.PersistentFlags()
 	flags.StringVar(&config.DataDir, "data-dir", cluster.DefaultDataDir(), "data directory of the cluster")
 	flags.StringVar(&config.Node, "node", "", "one node of it (default: all)")
-	flags.StringVar(&config.RuntimeDir, "runtime-dir", "", "directory of a node's containerd, for nodes outside of a data directory")
+	flags.StringVar(&config.NodeDir, "node-dir", "", "directory of a node (--node-dir of vigil kubelet), for nodes outside of a data directory")
 	command.AddCommand(newImageImport(&config), newImageList(&config))
 	return command
 }

@@ -61,7 +61,7 @@ func TestImage(t *testing.T) {
 	if fields := strings.Fields(lines[10]); fields[0] != "node-2" || fields[1] != "vigil.internal/pause:1" {
 		t.Errorf("the last line is %q", lines[10])
 	}
-	out, err = vigil("image", "ls", "-o", "json", "--runtime-dir", cluster.RuntimeDir(dir, "node-1"))
+	out, err = vigil("image", "ls", "-o", "json", "--node-dir", filepath.Join(dir, "nodes", "node-1"))
 	if err != nil || strings.Count(out, `"pinned": true`) != 5 {
 		t.Errorf("image ls -o json printed %v\n%s", err, out)
 	}
