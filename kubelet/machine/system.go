@@ -81,7 +81,7 @@ func Stat(path string) (Filesystem, error) {
 	}
 	block := uint64(s.Bsize)
 	return Filesystem{
-		Device: file.Dev, Capacity: s.Blocks * block, Available: s.Bavail * block, Used: (s.Blocks - s.Bfree) * block,
+		Device: uint64(file.Dev), Capacity: s.Blocks * block, Available: s.Bavail * block, Used: (s.Blocks - s.Bfree) * block,
 		Inodes: s.Files, InodesFree: s.Ffree, InodesUsed: s.Files - s.Ffree,
 	}, nil
 }

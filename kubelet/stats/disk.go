@@ -219,9 +219,9 @@ func count(path string) (used usedDisk) {
 			return nil
 		}
 		if device == 0 {
-			device = stat.Dev
+			device = uint64(stat.Dev)
 		}
-		if stat.Dev != device {
+		if uint64(stat.Dev) != device {
 			if entry.IsDir() {
 				return fs.SkipDir
 			}
