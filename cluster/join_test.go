@@ -46,7 +46,7 @@ func TestJoin(t *testing.T) {
 	dir := t.TempDir()
 	node := cluster.KubeletConfig{
 		NodeName: "joiner", Kubeconfig: filepath.Join(dir, "kubelet.conf"), BootstrapKubeconfig: filepath.Join(dir, "bootstrap.conf"), Logger: logger,
-		StatusUpdateFrequency: time.Second,
+		StatusUpdateFrequency: time.Second, Runtime: cluster.RuntimeSimulated,
 	}
 	if err := os.WriteFile(node.BootstrapKubeconfig, kubeconfig, 0o600); err != nil {
 		t.Error(err)

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -20,19 +21,21 @@ import (
 
 // KubeletConfig says how a node is run.
 type KubeletConfig struct {
-	Kubeconfig            string       // --kubeconfig, with the node's own certificate
-	BootstrapKubeconfig   string       // --bootstrap-kubeconfig, with which a certificate is asked for when Kubeconfig is not there
-	CertDir               string       // --cert-dir, for certificates that were asked for; "": pki beside Kubeconfig
-	RotateCertificates    bool         // --rotate-certificates: ask for a new one in time, also without BootstrapKubeconfig
-	NodeName              string       // --hostname-override; "" is the host's name
-	PodCIDR               netip.Prefix // --pod-cidr; invalid: 10.244.0.0/24
+	Kubeconfig            string // --kubeconfig, with the node's own certificate
+	BootstrapKubeconfig   string // --bootstrap-kubeconfig, with which a certificate is asked for when Kubeconfig is not there
+	CertDir               string // --cert-dir, for certificates that were asked for; "": pki beside Kubeconfig
+	RotateCertificates    bool   // --rotate-certificates: ask for a new one in time, also without BootstrapKubeconfig
+	NodeName              string // --hostname-override; "" is the host's name
+	Runtime               string // RuntimeAuto, RuntimeSimulated or RuntimeContainerd; "": RuntimeAuto
+	Real                  RealConfig
+	PodCIDR               netip.Prefix // --pod-cidr of a simulated node; invalid: 10.244.0.0/24
 	Labels                map[string]string
 	StatusUpdateFrequency time.Duration // --node-status-update-frequency
 	LeaseDuration         time.Duration // --node-lease-duration-seconds; 0: 40 s
 	Logger                *slog.Logger
 }
 
-// RunKubelet runs one node over the simulated runtime until ctx ends.
+// RunKubelet runs one node until ctx ends.
 func RunKubelet(ctx context.Context, config KubeletConfig) error {
 	if config.NodeName == "" {
 		name, err := os.Hostname()
@@ -57,33 +60,43 @@ func RunKubelet(ctx context.Context, config KubeletConfig) error {
 	server.UserAgent = "kubelet"
 	server.QPS = -1
 	server.WarningHandler = rest.NoWarnings{}
-	address := hostAddress()
-	if !address.IsValid() {
-		address = netip.AddrFrom4([4]byte{127, 0, 0, 1})
-	}
-	k, err := kubelet.New(kubelet.Config{
-		Server:   server,
-		NodeName: config.NodeName,
-		Runtime:  simulated.New(config.PodCIDR),
-		Logger:   config.Logger,
-		Version:  apiserver.KubernetesVersion,
-		Labels:   config.Labels,
-		Addresses: []corev1.NodeAddress{
-			{Type: corev1.NodeInternalIP, Address: address.String()},
-			{Type: corev1.NodeHostName, Address: config.NodeName},
-		},
-		System:                corev1.NodeSystemInfo{OSImage: "simulated", KernelVersion: "simulated"},
-		StatusUpdateFrequency: config.StatusUpdateFrequency,
-		LeaseDuration:         config.LeaseDuration,
-	})
+	kind, why, err := CheckRuntime(cmp.Or(config.Runtime, RuntimeAuto), config.Real)
 	if err != nil {
 		return err
 	}
-	if !config.RotateCertificates {
-		return quiet(k.Run(ctx))
+	config.Logger.Info("starting kubelet", "node", config.NodeName, "runtime", kind, "why", why)
+	run := func(ctx context.Context) error { return config.runSimulated(ctx, server) }
+	if kind != RuntimeSimulated {
+		run = func(ctx context.Context) error { return config.runReal(ctx, server) }
 	}
 	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error { return quiet(k.Run(ctx)) })
-	group.Go(func() error { return config.rotate(ctx) })
+	group.Go(func() error { return quiet(run(ctx)) })
+	if config.RotateCertificates {
+		group.Go(func() error { return config.rotate(ctx) })
+	}
 	return group.Wait()
+}
+
+// runSimulated runs a node without containers.
+func (c *KubeletConfig) runSimulated(ctx context.Context, server *rest.Config) error {
+	config := c.base(server)
+	config.Runtime = simulated.New(c.PodCIDR)
+	config.Addresses = []corev1.NodeAddress{
+		{Type: corev1.NodeInternalIP, Address: nodeAddress().String()},
+		{Type: corev1.NodeHostName, Address: c.NodeName},
+	}
+	config.System = corev1.NodeSystemInfo{OSImage: "simulated", KernelVersion: "simulated"}
+	k, err := kubelet.New(config)
+	if err != nil {
+		return err
+	}
+	return k.Run(ctx)
+}
+
+// base is what kubelets over any runtime have in common.
+func (c *KubeletConfig) base(server *rest.Config) kubelet.Config {
+	return kubelet.Config{
+		Server: server, NodeName: c.NodeName, Logger: c.Logger, Version: apiserver.KubernetesVersion, Labels: c.Labels,
+		StatusUpdateFrequency: c.StatusUpdateFrequency, LeaseDuration: c.LeaseDuration,
+	}
 }

@@ -35,7 +35,8 @@ const (
 type UpConfig struct {
 	DataDir string
 	Nodes   int
-	Runtime string // RuntimeAuto or RuntimeSimulated
+	Runtime string // RuntimeAuto, RuntimeSimulated or RuntimeContainerd
+	Real    RealConfig
 
 	APIServer APIServerConfig
 	EtcdPort  int // of clients; peers get the next one. 0: any free ones
@@ -56,23 +57,12 @@ type UpConfig struct {
 	Out     io.Writer // progress, for people
 	Program string    // how the user called this program, for what to type next
 	Logger  *slog.Logger
+
+	further *furtherNodes // nodes beside the first with real containers; nil: there are none
 }
 
 // ContextName is the context's name in a kubeconfig that the cluster is merged into.
 const ContextName = "vigil"
-
-// CheckRuntime says which runtime a wish leads to and why, or what is wrong with the wish.
-func CheckRuntime(wish string) (runtime, why string, err error) {
-	switch wish {
-	case RuntimeAuto:
-		return RuntimeSimulated, "this version has no container runtime", nil
-	case RuntimeSimulated:
-		return RuntimeSimulated, "as asked for", nil
-	case "containerd":
-		return "", "", errors.New("--runtime containerd: this version has no container runtime; use auto, simulated")
-	}
-	return "", "", fmt.Errorf("--runtime %s is not known; use auto, simulated", wish)
-}
 
 // NodeName is the name of the i-th node of a cluster that is run by Up, counted from 0.
 func NodeName(i int) string { return "node-" + strconv.Itoa(i+1) }
@@ -82,10 +72,11 @@ func NodeName(i int) string { return "node-" + strconv.Itoa(i+1) }
 // reverse: clients of the API server first, etcd last.
 func Up(ctx context.Context, config UpConfig) error {
 	progress := newProgress(config.Out)
-	_, why, err := CheckRuntime(config.Runtime)
+	kind, why, err := CheckRuntime(config.Runtime, config.Real)
 	if err != nil {
 		return err
 	}
+	config.Runtime = kind
 	if config.Nodes < 0 || config.Nodes > maxNodes {
 		return fmt.Errorf("--nodes %d: between 0 and %d are possible", config.Nodes, maxNodes)
 	}
@@ -98,6 +89,9 @@ func Up(ctx context.Context, config UpConfig) error {
 
 	address := net.JoinHostPort(config.APIServer.BindAddress, strconv.Itoa(config.APIServer.SecurePort))
 	if err := config.probePorts(address); err != nil {
+		return err
+	}
+	if err := config.joinNodes(dir.path); err != nil {
 		return err
 	}
 	wanted := config.certificates(dir.path, address)
@@ -126,6 +120,9 @@ func Up(ctx context.Context, config UpConfig) error {
 	group, groupCtx := errgroup.WithContext(ctx)
 	ready := make(chan struct{})
 	server := config.apiServer(certificates, etcd, func() { close(ready) })
+	if server.MoreListeners, err = config.further.listen(server.SecurePort); err != nil {
+		return err
+	}
 	served := make(chan error, 1)
 	go func() { served <- RunAPIServer(serverCtx, server) }()
 	select {
@@ -206,11 +203,17 @@ func (c *UpConfig) certificates(dir, address string) pki.Config {
 	for i := range names {
 		names[i] = NodeName(i)
 	}
-	config := pki.Config{Dir: dir, Server: "https://" + reachable(address), Nodes: names, Life: c.CertificateLife}
+	var kubelets []pki.Kubelet
+	if c.Runtime != RuntimeSimulated {
+		for i, name := range names {
+			kubelets = append(kubelets, pki.Kubelet{Node: name, IPs: []net.IP{c.nodeAddress(i).AsSlice()}})
+		}
+	}
+	config := pki.Config{Kubelets: kubelets, Dir: dir, Server: "https://" + reachable(address), Nodes: names, Life: c.CertificateLife}
 	if len(c.APIServer.ServiceRanges) > 0 {
 		config.ServiceIP = firstAddress(c.APIServer.ServiceRanges[0]).AsSlice()
 	}
-	for _, ip := range []netip.Addr{advertised(c.APIServer)} {
+	for _, ip := range []netip.Addr{advertised(c.APIServer), c.further.address(0)} {
 		if ip.IsValid() {
 			config.ExtraIPs = append(config.ExtraIPs, ip.AsSlice())
 		}
@@ -259,6 +262,7 @@ func (c *UpConfig) apiServer(certificates *pki.Set, etcd *store.Embedded, ready 
 	if !slices.Contains(server.EnableAdmissionPlugins, "NodeRestriction") { // as kubeadm has it
 		server.EnableAdmissionPlugins = append(slices.Clone(server.EnableAdmissionPlugins), "NodeRestriction")
 	}
+	server.Kubelets = kubeletClient(server.Kubelets, certificates)
 	if server.Authentication.Proxy.CAFile == "" {
 		server.Authentication.Proxy = frontProxy(certificates)
 	}
@@ -289,9 +293,11 @@ func (c *UpConfig) startComponents(ctx context.Context, group *errgroup.Group, c
 	group.Go(func() error { return RunScheduler(ctx, component("scheduler", c.SchedulerPort)) })
 	for i := range c.Nodes {
 		group.Go(func() error {
-			return RunKubelet(ctx, KubeletConfig{
+			return c.runNode(ctx, i, KubeletConfig{
 				Kubeconfig:            filepath.Join(certificates.Dir, pki.NodeConfig(i, NodeName(i))),
 				NodeName:              NodeName(i),
+				Runtime:               c.Runtime,
+				Real:                  c.realNode(certificates, i),
 				PodCIDR:               nodeNetwork(i),
 				Labels:                map[string]string{runByLabel: runByUp},
 				StatusUpdateFrequency: c.NodeStatusUpdateFrequency,
@@ -300,6 +306,33 @@ func (c *UpConfig) startComponents(ctx context.Context, group *errgroup.Group, c
 			})
 		})
 	}
+}
+
+// realNode is how a node with real containers runs: in the data directory, with a server at the node's own address.
+func (c *UpConfig) realNode(certificates *pki.Set, i int) RealConfig {
+	real, name := c.Real, NodeName(i)
+	real.DataDir = certificates.Dir
+	real.NodeIP = c.nodeAddress(i)
+	real.Address = real.NodeIP.String()
+	real.CertFile, real.KeyFile = certificates.Path(pki.KubeletFile(name)+".crt"), certificates.Path(pki.KubeletFile(name)+".key")
+	real.ClientCAFile = certificates.Path("ca.crt")
+	return real
+}
+
+// nodeAddress is the address of the i-th node, of which the first is this machine.
+func (c *UpConfig) nodeAddress(i int) netip.Addr {
+	if address := c.further.address(i); address.IsValid() {
+		return address
+	}
+	return nodeAddress()
+}
+
+// nodeAddress is the address of a node that is this machine.
+func nodeAddress() netip.Addr {
+	if address := hostAddress(); address.IsValid() {
+		return address
+	}
+	return netip.AddrFrom4([4]byte{127, 0, 0, 1})
 }
 
 // maxNodes is how many nodes have a pod network: as many as there are /24 from 10.244.0.0 to the end of 10.0.0.0/8.
@@ -326,7 +359,10 @@ func (c *UpConfig) welcome(ctx context.Context, progress *progress, dir, why str
 		return nil // ctx has ended
 	}
 	if c.Nodes > 0 {
-		detail := fmt.Sprintf("%d simulated (%s)", c.Nodes, why)
+		detail := fmt.Sprintf("%d with containerd", c.Nodes)
+		if c.Runtime == RuntimeSimulated {
+			detail = fmt.Sprintf("%d simulated (%s)", c.Nodes, why)
+		}
 		progress.step("nodes", detail)
 	}
 	if c.MergeInto != "" {
@@ -343,7 +379,7 @@ func (c *UpConfig) welcome(ctx context.Context, progress *progress, dir, why str
 	fmt.Fprintf(c.Out, `
 kubeconfig: %s
 try next, in another terminal:
-  %[2]s kubectl create deployment hello --image=demo --replicas=3
+  %[2]s kubectl create deployment hello --image=demo:1 --replicas=3
   %[2]s kubectl get pods --watch
 Ctrl-C stops the cluster and keeps its data.
 `, admin, program)

@@ -70,7 +70,7 @@ func TestComponents_Apart(t *testing.T) {
 	managerPort := freePort(t)
 	manager := startComponent(t, "kube-controller-manager", "--kubeconfig="+conf("controller-manager.conf"), "--secure-port="+strconv.Itoa(managerPort), "--client-ca-file="+pki("ca.crt"))
 	startComponent(t, "kube-scheduler", "--kubeconfig="+conf("scheduler.conf"), "--secure-port=0")
-	startComponent(t, "kubelet", "--kubeconfig="+conf("admin.conf"), "--hostname-override=far-1")
+	startComponent(t, "kubelet", "--runtime=simulated", "--kubeconfig="+conf("admin.conf"), "--hostname-override=far-1")
 
 	config, err := clientcmd.BuildConfigFromFlags(fmt.Sprintf("https://127.0.0.1:%d", secondPort), p.kubeconfig())
 	if err != nil {
@@ -124,7 +124,7 @@ func TestComponents_Apart(t *testing.T) {
 // A node that is killed becomes not ready and its pods are replaced elsewhere.
 func TestNodeFailure(t *testing.T) {
 	p := startCluster(t, "--nodes", "1", "--node-monitor-grace-period", "5s", "--node-lease-duration-seconds", "4")
-	kubelet := startComponent(t, "kubelet", "--kubeconfig="+p.kubeconfig(), "--hostname-override=doomed", "--pod-cidr=10.250.0.0/24", "--node-lease-duration-seconds=4")
+	kubelet := startComponent(t, "kubelet", "--runtime=simulated", "--kubeconfig="+p.kubeconfig(), "--hostname-override=doomed", "--pod-cidr=10.250.0.0/24", "--node-lease-duration-seconds=4")
 	p.kubectl("wait", "node/doomed", "--for=create", "--timeout=30s")
 	p.kubectl("wait", "node/doomed", "--for=condition=Ready", "--timeout=30s")
 	p.kubectlIn(`
@@ -174,7 +174,7 @@ spec:
 		t.Errorf("kubectl get nodes does not tell:\n%s", p.kubectl("get", "nodes"))
 	}
 	// It comes back.
-	startComponent(t, "kubelet", "--kubeconfig="+p.kubeconfig(), "--hostname-override=doomed", "--pod-cidr=10.250.0.0/24", "--node-lease-duration-seconds=4")
+	startComponent(t, "kubelet", "--runtime=simulated", "--kubeconfig="+p.kubeconfig(), "--hostname-override=doomed", "--pod-cidr=10.250.0.0/24", "--node-lease-duration-seconds=4")
 	p.kubectl("wait", "node/doomed", "--for=condition=Ready", "--timeout=60s")
 	eventually(t, "taints gone", func() error {
 		if taints := p.kubectl("get", "node", "doomed", "-o", "jsonpath={.spec.taints[*].key}"); taints != "" {

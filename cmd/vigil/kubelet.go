@@ -13,7 +13,8 @@ import (
 func newKubelet() *cobra.Command {
 	var config cluster.KubeletConfig
 	var logs logFlags
-	var podCIDR, runtime string
+	var podCIDR string
+	var real realFlags
 	var leaseSeconds int
 	command := &cobra.Command{
 		Use:   "kubelet",
@@ -23,13 +24,16 @@ func newKubelet() *cobra.Command {
 			if config.Kubeconfig == "" {
 				return errNoKubeconfig
 			}
-			if _, _, err := cluster.CheckRuntime(runtime); err != nil {
+			if _, _, err := cluster.CheckRuntime(config.Runtime, config.Real); err != nil {
 				return err
 			}
 			if podCIDR != "" {
 				if config.PodCIDR, err = netip.ParsePrefix(podCIDR); err != nil {
 					return fmt.Errorf("--pod-cidr: %w", err)
 				}
+			}
+			if err := real.apply(&config.Real); err != nil {
+				return err
 			}
 			config.LeaseDuration = time.Duration(leaseSeconds) * time.Second
 			if config.Logger, err = logs.logger(); err != nil {
@@ -44,8 +48,9 @@ func newKubelet() *cobra.Command {
 	flags.StringVar(&config.CertDir, "cert-dir", "", "where certificates are kept that were asked for (default: pki beside --kubeconfig)")
 	flags.BoolVar(&config.RotateCertificates, "rotate-certificates", false, "ask for a new client certificate before the present one ends; always on with --bootstrap-kubeconfig")
 	flags.StringVar(&config.NodeName, "hostname-override", "", "name of the node (default: the host's name)")
-	flags.StringVar(&podCIDR, "pod-cidr", "", "network of the node's pods (default 10.244.0.0/24)")
-	flags.StringVar(&runtime, "runtime", cluster.RuntimeAuto, "container runtime: auto, simulated or containerd")
+	flags.StringVar(&podCIDR, "pod-cidr", "", "network of the pods of a simulated node (default 10.244.0.0/24); others take it from their Node")
+	flags.StringVar(&config.Runtime, "runtime", cluster.RuntimeAuto, "container runtime: auto, simulated or containerd")
+	real.add(flags, &config.Real)
 	flags.DurationVar(&config.StatusUpdateFrequency, "node-status-update-frequency", 0, "how often the node's status is looked at (default 10s)")
 	flags.IntVar(&leaseSeconds, "node-lease-duration-seconds", 40, "validity of the node's Lease, which is renewed every quarter of it")
 	logs.add(flags)

@@ -9,9 +9,14 @@ import (
 	"vigil/cluster"
 )
 
+// upEviction is when nodes of `vigil up` evict pods if nothing else is said: later than upstream's 10 and 15 % of the disk, since such a
+// cluster is not alone on its machine.
+const upEviction = "memory.available<100Mi,nodefs.available<5%,nodefs.inodesFree<5%,imagefs.available<5%,imagefs.inodesFree<5%"
+
 func newUp() *cobra.Command {
 	config := cluster.UpConfig{Out: os.Stdout, Program: os.Args[0]}
 	var server apiServerFlags
+	var real realFlags
 	var merge bool
 	var leaseSeconds int
 	var clusterCIDR string
@@ -22,6 +27,12 @@ func newUp() *cobra.Command {
 		Args:  cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error {
 			var err error
+			if real.hard == "" {
+				real.hard = upEviction
+			}
+			if err := real.apply(&config.Real); err != nil {
+				return err
+			}
 			config.NodeLeaseDuration = time.Duration(leaseSeconds) * time.Second
 			if config.APIServer, err = server.config(); err != nil {
 				return err
@@ -51,6 +62,7 @@ func newUp() *cobra.Command {
 	flags.DurationVar(&config.NodeStatusUpdateFrequency, "node-status-update-frequency", 0, "how often kubelets look at their node's status (default 10s)")
 	flags.IntVar(&leaseSeconds, "node-lease-duration-seconds", 40, "validity of the nodes' Leases, which are renewed every quarter of it")
 	flags.DurationVar(&config.CertificateLife, "certificate-life", 0, "how long certificates are good; they are renewed in time (default: a year)")
+	real.addShared(flags, &config.Real)
 	server.add(flags, "127.0.0.1")
 	logs.add(flags)
 	return command

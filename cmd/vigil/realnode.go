@@ -1,0 +1,110 @@
+package main
+
+import (
+	"fmt"
+	"net/netip"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"vigil/cluster"
+	"vigil/kubelet/eviction"
+)
+
+// realFlags are the flags of nodes with real containers, those of upstream's kubelet where it has them.
+type realFlags struct {
+	nodeIP                                 string
+	hard, soft, softGrace, reclaim, manage string
+	enforce                                []string
+}
+
+// add registers the flags that concern a node of its own.
+func (f *realFlags) add(flags *pflag.FlagSet, c *cluster.RealConfig) {
+	f.addShared(flags, c)
+	flags.StringVar(&c.NodeDir, "node-dir", "", "where everything of the node is kept (default: nodes/NAME in the default data directory)")
+	flags.StringVar(&c.RuntimeEndpoint, "container-runtime-endpoint", "", "socket of a container runtime that runs already, unix:///run/...; default: a containerd of our own")
+	flags.StringVar(&c.ImageEndpoint, "image-service-endpoint", "", "socket of the image service, if it is another one")
+	flags.StringVar(&c.RootDir, "root-dir", "", "where pods' volumes are (default: kubelet in --node-dir)")
+	flags.StringVar(&c.PodLogDir, "pod-log-dir", "", "where containers' logs are (default: logs in --node-dir)")
+	flags.StringVar(&c.CNIConfDir, "cni-conf-dir", "", "where a runtime that is not ours looks for its network configuration (default /etc/cni/net.d)")
+	flags.StringVar(&c.CgroupRoot, "cgroup-root", "", "cgroup that pods are in (default: one that belongs to --node-dir)")
+	flags.StringVar(&f.nodeIP, "node-ip", "", "address of the node (default: that of the interface with the default route)")
+	flags.StringVar(&c.Address, "address", "", "address that the kubelet's server listens on (default: all)")
+	flags.IntVar(&c.Port, "port", 10250, "port of the kubelet's server")
+	flags.StringVar(&c.CertFile, "tls-cert-file", "", "serving certificate of the kubelet's server")
+	flags.StringVar(&c.KeyFile, "tls-private-key-file", "", "its key")
+	flags.StringVar(&c.ClientCAFile, "client-ca-file", "", "authorities that sign the clients of the kubelet's server")
+	flags.BoolVar(&c.Anonymous, "anonymous-auth", false, "let requests to the kubelet's server come without credentials, as system:anonymous")
+}
+
+// addShared registers the flags that `vigil up` has, too.
+func (f *realFlags) addShared(flags *pflag.FlagSet, c *cluster.RealConfig) {
+	flags.StringVar(&c.RuntimeDir, "runtime-dir", "", "programs of the container runtime (default: runtime beside this program)")
+	flags.StringVar(&c.Registries, "registries", "", "file with mirrors, certificates and credentials of image registries")
+	flags.StringVar(&c.StaticPodPath, "pod-manifest-path", "", "directory of pods that run on the node whatever the API server says")
+	flags.StringSliceVar(&c.ClusterDNS, "cluster-dns", nil, "addresses of the name servers that pods ask")
+	flags.StringVar(&c.ClusterDomain, "cluster-domain", "cluster.local", "domain of services' names")
+	flags.StringVar(&c.ResolvConf, "resolv-conf", "/etc/resolv.conf", "file that the node resolves names with")
+	flags.Int64Var(&c.MaxPods, "max-pods", 110, "how many pods a node runs at most")
+	flags.Int64Var(&c.PodPidsLimit, "pod-max-pids", -1, "how many processes a pod may have; -1: no limit")
+	flags.StringToStringVar(&c.SystemReserved, "system-reserved", nil, "what is kept for the system: cpu=200m,memory=500Mi ...")
+	flags.StringToStringVar(&c.KubeReserved, "kube-reserved", nil, "what is kept for the kubelet and the runtime")
+	flags.StringVar(&f.hard, "eviction-hard", "", "thresholds of eviction: memory.available<100Mi,nodefs.available<10% ... (default: upstream's)")
+	flags.StringVar(&f.soft, "eviction-soft", "", "thresholds that must be met for a while")
+	flags.StringVar(&f.softGrace, "eviction-soft-grace-period", "", "for how long: memory.available=1m30s ...")
+	flags.StringVar(&f.reclaim, "eviction-minimum-reclaim", "", "what is taken back at least: imagefs.available=2Gi ...")
+	flags.StringSliceVar(&f.enforce, "enforce-node-allocatable", []string{"pods"}, "what is bounded by cgroups: pods or none")
+	flags.StringSliceVar(&c.UnsafeSysctls, "allowed-unsafe-sysctls", nil, "kernel parameters that pods may set beside the safe ones; kernel.msg* stands for all that begin so")
+	flags.StringVar(&c.NetworkMode, "node-network-mode", "auto", "how packets reach pods of other nodes: auto, host-gw, vxlan or none")
+	flags.BoolVar(&c.SeccompDefault, "seccomp-default", false, "filter system calls of containers that say nothing about it")
+	flags.BoolVar(&c.SerialPulls, "serialize-image-pulls", false, "pull images one after another")
+	flags.BoolVar(&c.NoCPUQuota, "no-cpu-cfs-quota", false, "do not enforce limits of cpu")
+}
+
+// apply puts what needs parsing into the configuration.
+func (f *realFlags) apply(c *cluster.RealConfig) (err error) {
+	if f.nodeIP != "" {
+		if c.NodeIP, err = netip.ParseAddr(f.nodeIP); err != nil {
+			return fmt.Errorf("--node-ip: %w", err)
+		}
+	}
+	for _, it := range []struct {
+		flag, value, separator string
+		into                   *map[string]string
+	}{
+		{"eviction-hard", f.hard, "<", &c.Eviction.Hard}, {"eviction-soft", f.soft, "<", &c.Eviction.Soft},
+		{"eviction-soft-grace-period", f.softGrace, "=", &c.Eviction.SoftGracePeriod}, {"eviction-minimum-reclaim", f.reclaim, "=", &c.Eviction.MinimumReclaim},
+	} {
+		if it.value == "" {
+			continue
+		}
+		if *it.into, err = pairs(it.value, it.separator); err != nil {
+			return fmt.Errorf("--%s: %w", it.flag, err)
+		}
+	}
+	c.Eviction.NoPodsEnforced = true
+	for _, what := range f.enforce {
+		switch what {
+		case "pods":
+			c.Eviction.NoPodsEnforced = false
+		case "none", "":
+		default:
+			return fmt.Errorf("--enforce-node-allocatable: %s is not known; use pods or none", what)
+		}
+	}
+	_, err = eviction.Parse(c.Eviction)
+	return err
+}
+
+// pairs reads "name<value,name<value".
+func pairs(text, separator string) (map[string]string, error) {
+	read := map[string]string{}
+	for part := range strings.SplitSeq(text, ",") {
+		name, value, found := strings.Cut(part, separator)
+		if !found {
+			return nil, fmt.Errorf("%q is not of the form NAME%sVALUE", part, separator)
+		}
+		read[strings.TrimSpace(name)] = strings.TrimSpace(value)
+	}
+	return read, nil
+}
