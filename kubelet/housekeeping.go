@@ -18,9 +18,16 @@ func (k *Kubelet) housekeep(ctx context.Context) {
 	if k.pods.WaitForSync(ctx) != nil {
 		return
 	}
+	if k.config.StaticPodPath != "" {
+		if !k.waitForManifests(ctx) {
+			return
+		}
+		k.lookAtAll() // now static pods can be shown
+	}
 	for {
 		k.removeOrphans(ctx)
-		if k.config.RootDir == "" {
+		k.removeMirrors(ctx)
+		if k.config.RootDir == "" && k.config.StaticPodPath == "" {
 			return
 		}
 		if err := k.config.Runtime.Collect(ctx, k.has); err != nil && ctx.Err() == nil {

@@ -35,6 +35,9 @@ type Kubelet struct {
 	broadcaster record.EventBroadcaster // nil when the recorder was given
 	recorder    record.EventRecorder
 
+	statics statics
+	users   userNamespaces
+
 	mu      sync.Mutex
 	workers map[types.UID]*worker
 	running sync.WaitGroup
@@ -68,6 +71,9 @@ func New(config Config) (*Kubelet, error) {
 		k.recorder = k.broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: "kubelet", Host: config.NodeName})
 	}
 	k.status = newStatusManager(k.client, config.Logger, &k.running)
+	k.users.rootDir = config.RootDir
+	k.statics.read = make(chan struct{})
+	k.statics.mirrors = map[types.NamespacedName]*corev1.Pod{}
 	k.allocations = openAllocations(config.RootDir, config.Logger)
 	k.hooks = probe.New(config.Version)
 	if config.RootDir != "" {
@@ -118,6 +124,9 @@ func (k *Kubelet) Run(ctx context.Context) error {
 	}
 	if volumes := k.config.Parts.Volumes; volumes != nil {
 		k.running.Go(func() { k.retry(ctx, "volumes", func() error { return volumes.Run(ctx, k.lookAtVolumes) }) })
+	}
+	if k.config.StaticPodPath != "" {
+		k.running.Go(func() { k.followManifests(ctx) })
 	}
 	k.running.Go(func() { _ = k.factory.Run(ctx) }) // it fails with ctx only
 	k.running.Go(func() { k.housekeep(ctx) })

@@ -43,7 +43,7 @@ func podReference(pod *corev1.Pod) *corev1.ObjectReference {
 
 // fromManifest says whether a pod comes from a file of this node.
 func fromManifest(pod *corev1.Pod) bool {
-	source := pod.Annotations["kubernetes.io/config.source"]
+	source := pod.Annotations[sourceAnnotation]
 	return source != "" && source != "api"
 }
 

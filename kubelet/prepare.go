@@ -10,16 +10,19 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
 
 // prepared is what a pod's worker has made ready for the pod's containers.
 type prepared struct {
-	cgroup     string    // parent of the containers' cgroups
-	hasCgroup  bool      // cgroup has been made, or taken over, by this worker
-	ported     string    // ID of the sandbox whose host ports are open
-	mountAfter time.Time // not before is mounting tried again
-	usable     bool      // what there is of volumes is enough meanwhile
+	cgroup     string          // parent of the containers' cgroups
+	hasCgroup  bool            // cgroup has been made, or taken over, by this worker
+	sandbox    *SandboxOptions // nil until they are wanted
+	ported     string          // ID of the sandbox whose host ports are open
+	mountAfter time.Time       // not before is mounting tried again
+	usable     bool            // what there is of volumes is enough meanwhile
 }
 
 // podDir is where a pod's files are; "" on nodes without any.
@@ -120,6 +123,7 @@ func (w *worker) release(ctx context.Context, pod *corev1.Pod) error {
 			return fmt.Errorf("remove the pod's directory: %w", err)
 		}
 	}
+	w.kubelet.users.release(w.uid)
 	w.prepared, w.released = prepared{}, true
 	return nil
 }
@@ -150,23 +154,49 @@ func (w *worker) pullSecrets(ctx context.Context, pod *corev1.Pod) (secrets []*c
 }
 
 // sandboxOptions is what the pod's sandbox needs beside its spec.
-func (w *worker) sandboxOptions(pod *corev1.Pod) (options SandboxOptions, err error) {
-	k := w.kubelet
-	options = SandboxOptions{CgroupParent: w.prepared.cgroup, Hostname: pod.Name}
-	if files := k.config.Parts.Files; files != nil {
-		if options.Hostname, err = files.Hostname(pod); err != nil {
-			return options, err
+func (w *worker) sandboxOptions(ctx context.Context, pod *corev1.Pod) (*SandboxOptions, error) {
+	if made := w.prepared.sandbox; made != nil {
+		return made, nil
+	}
+	parts := &w.kubelet.config.Parts
+	options, err := SandboxOptions{CgroupParent: w.prepared.cgroup, Hostname: pod.Name}, error(nil)
+	if options.Handler, err = w.runtimeHandler(ctx, pod); err != nil {
+		return nil, err
+	}
+	if options.UserNamespace, err = w.kubelet.users.of(pod); err != nil {
+		return nil, err
+	}
+	if parts.Files != nil {
+		if options.Hostname, err = parts.Files.Hostname(pod); err != nil {
+			return nil, err
 		}
 		var warnings []string
-		if options.DNS, warnings, err = files.DNS(pod); err != nil {
-			return options, err
+		if options.DNS, warnings, err = parts.Files.DNS(pod); err != nil {
+			return nil, err
 		}
 		for _, warning := range warnings {
-			k.recorder.Event(pod, corev1.EventTypeWarning, "DNSConfigForming", warning)
+			w.kubelet.recorder.Event(pod, corev1.EventTypeWarning, "DNSConfigForming", warning)
 		}
 	}
-	if volumes := k.config.Parts.Volumes; volumes != nil {
-		options.Groups = volumes.Groups(pod)
+	if parts.Volumes != nil {
+		options.Groups = parts.Volumes.Groups(pod)
 	}
-	return options, nil
+	w.prepared.sandbox = &options
+	return &options, nil
+}
+
+// runtimeHandler is what the runtime calls the pod's RuntimeClass; "" for its default.
+func (w *worker) runtimeHandler(ctx context.Context, pod *corev1.Pod) (string, error) {
+	name := pod.Spec.RuntimeClassName
+	if name == nil || *name == "" {
+		return "", nil
+	}
+	class, err := w.kubelet.client.NodeV1().RuntimeClasses().Get(ctx, *name, metav1.GetOptions{ResourceVersion: "0"})
+	if apierrors.IsNotFound(err) {
+		return "", fmt.Errorf("RuntimeClass %q not found", *name)
+	}
+	if err != nil {
+		return "", fmt.Errorf("get RuntimeClass %q: %w", *name, err)
+	}
+	return class.Handler, nil
 }

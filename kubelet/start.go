@@ -20,6 +20,7 @@ type launch struct {
 	pod     *corev1.Pod // with its addresses in the status
 	now     observed
 	secrets []*corev1.Secret // to pull images with; only when an image is asked for
+	sandbox *SandboxOptions  // with which the pod's sandbox is, or was, made
 	images  map[string]*imageAnswer
 	hold    context.Context // ends when the pod is to end: for what may be given up
 }
@@ -39,9 +40,10 @@ func (l *launch) prefetch(containers []*corev1.Container) {
 		}
 		answer := &imageAnswer{done: make(chan struct{})}
 		l.images[c.Name] = answer
+		pod := l.pod
 		l.kubelet.running.Go(func() {
 			defer close(answer.done)
-			answer.image, answer.err = l.ensureImage(c)
+			answer.image, answer.err = l.ensureImage(pod, c)
 		})
 	}
 }
@@ -51,14 +53,14 @@ func (l *launch) image(c *corev1.Container) (Image, error) {
 		<-answer.done
 		return answer.image, answer.err
 	}
-	return l.ensureImage(c)
+	return l.ensureImage(l.pod, c)
 }
 
-func (l *launch) ensureImage(c *corev1.Container) (Image, error) {
-	reference := containerReference(l.pod, c)
+func (l *launch) ensureImage(pod *corev1.Pod, c *corev1.Container) (Image, error) {
+	reference := containerReference(pod, c)
 	recorder := l.kubelet.recorder
 	image, err := l.kubelet.config.Runtime.EnsureImage(l.hold, ImageRequest{
-		Pod: l.pod, Container: c, Secrets: l.secrets,
+		Pod: pod, Container: c, Secrets: l.secrets, Handler: l.sandbox.Handler,
 		Began: func() { recorder.Eventf(reference, corev1.EventTypeNormal, "Pulling", "Pulling image %q", c.Image) },
 	})
 	switch {
@@ -215,7 +217,7 @@ func asContainerError(reason string, err error) error {
 // could not be.
 func (l *launch) options(ctx context.Context, c *corev1.Container) (options ContainerOptions, done func(), err error) {
 	k := l.kubelet
-	options.Command, options.Args = c.Command, c.Args
+	options.Sandbox, options.Command, options.Args = *l.sandbox, c.Command, c.Args
 	if target := ephemeralTarget(l.pod, c.Name); target != "" {
 		running := l.now.containers[target]
 		if running == nil {

@@ -37,8 +37,10 @@ type statusManager struct {
 
 // podRecord is what is known and wanted of one pod's status.
 type podRecord struct {
-	pod    *corev1.Pod // the newest object known, from the watch or from a write
+	pod    *corev1.Pod // the newest object known, from the watch or from a write; of a static pod its mirror, nil when there is none
+	static bool
 	want   corev1.PodStatus
+	wants  bool          // want has been set
 	queued bool          // want differs from what the API server has, and a writer will see to it
 	idle   chan struct{} // closed when want has been written; nil when nobody waits
 }
@@ -60,15 +62,67 @@ func (m *statusManager) set(pod *corev1.Pod, status corev1.PodStatus) {
 	defer m.mu.Unlock()
 	r := m.pods[pod.UID]
 	if r == nil {
-		r = &podRecord{pod: pod}
-		m.pods[pod.UID] = r
-	} else if newer(pod, r.pod) {
-		r.pod = pod
+		r = m.recordLocked(pod)
 	}
-	r.want = status
+	r.see(pod)
+	r.want, r.wants = status, true
 	if !r.queued && !r.asWanted() {
 		m.queueLocked(pod.UID, r)
 	}
+}
+
+func (m *statusManager) recordLocked(pod *corev1.Pod) *podRecord {
+	r := &podRecord{pod: pod}
+	if fromManifest(pod) {
+		r.pod, r.static = nil, true
+	}
+	m.pods[pod.UID] = r
+	return r
+}
+
+// see takes note of an object that is newer than the one known.
+func (r *podRecord) see(pod *corev1.Pod) {
+	if !r.static && newer(pod, r.pod) {
+		r.pod = pod
+	}
+}
+
+// mirror says which object of the API shows a static pod. One that was there before the kubelet knows when things have begun.
+func (m *statusManager) mirror(pod, mirror *corev1.Pod) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	r := m.pods[pod.UID]
+	if r == nil {
+		r = m.recordLocked(pod)
+	}
+	switch {
+	case r.pod == nil:
+		r.want = remember(r.want, mirror.Status)
+		r.pod = mirror
+	case r.pod.UID != mirror.UID || newer(mirror, r.pod):
+		r.pod = mirror
+	}
+	if !r.queued && r.wants && !r.asWanted() {
+		m.queueLocked(pod.UID, r)
+	}
+}
+
+// remember takes over from an older status when things have begun that are as they were.
+func remember(status, old corev1.PodStatus) corev1.PodStatus {
+	if old.StartTime == nil {
+		return status
+	}
+	status = *status.DeepCopy()
+	status.StartTime = old.StartTime
+	for _, c := range old.Conditions {
+		at := slices.IndexFunc(status.Conditions, func(have corev1.PodCondition) bool { return have.Type == c.Type })
+		if at < 0 {
+			status.Conditions = append(status.Conditions, c)
+		} else if status.Conditions[at].Status == c.Status {
+			status.Conditions[at].LastTransitionTime = c.LastTransitionTime
+		}
+	}
+	return status
 }
 
 // current takes note of a newer object and says whether its status is as the kubelet wants it.
@@ -79,9 +133,10 @@ func (m *statusManager) current(pod *corev1.Pod) bool {
 	if r == nil {
 		return false
 	}
-	if newer(pod, r.pod) {
-		r.pod = pod
+	if r.static {
+		return false
 	}
+	r.see(pod)
 	return pod.Status.Phase == r.want.Phase && apiequality.Semantic.DeepEqual(pod.Status, overlay(pod.Status, r.want))
 }
 
@@ -94,15 +149,23 @@ func (m *statusManager) latest(pod *corev1.Pod) *corev1.Pod {
 	if r == nil {
 		return pod
 	}
-	if newer(pod, r.pod) {
-		r.pod = pod
-	}
+	r.see(pod)
 	current := *pod
-	current.Status = overlay(r.pod.Status, r.want)
+	switch {
+	case r.static:
+		current.Status = *r.want.DeepCopy()
+	case r.wants:
+		current.Status = overlay(r.pod.Status, r.want)
+	default:
+		current.Status = r.pod.Status
+	}
 	return &current
 }
 
 func (r *podRecord) asWanted() bool {
+	if r.pod == nil {
+		return true // there is nothing to write to
+	}
 	return apiequality.Semantic.DeepEqual(r.pod.Status, overlay(r.pod.Status, r.want))
 }
 

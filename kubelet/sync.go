@@ -135,6 +135,13 @@ func (w *worker) advance(ctx context.Context, pod *corev1.Pod, now observed) (wa
 	hold, release := w.holdable(ctx)
 	defer release()
 	pod = w.allocate(pod)
+	again := time.Duration(0)
+	if w.static {
+		if err := w.kubelet.keepMirror(ctx, pod); err != nil {
+			w.warn(ctx, "cannot show static pod", pod, err)
+			again = retryDelay
+		}
+	}
 	if now.sandbox == nil {
 		w.reportObserved(pod, now, false) // people see that the pod has arrived, however long it takes to start
 	}
@@ -142,7 +149,7 @@ func (w *worker) advance(ctx context.Context, pod *corev1.Pod, now observed) (wa
 		if hold.Err() != nil {
 			return 0, nil // the pod is to end
 		}
-		return wait, err
+		return earliest(wait, again), err
 	}
 	todo := compute(pod, now)
 	switch {
@@ -161,8 +168,15 @@ func (w *worker) advance(ctx context.Context, pod *corev1.Pod, now observed) (wa
 		}
 	}
 	l := &launch{worker: w, pod: pod, now: now, hold: hold, images: map[string]*imageAnswer{}}
+	if todo.sandbox {
+		w.prepared.sandbox = nil // what it is made of may have changed
+	}
 	if len(todo.ephemeral)+len(todo.init)+len(todo.start) > 0 {
 		l.secrets = w.pullSecrets(hold, pod)
+		if l.sandbox, err = w.sandboxOptions(hold, pod); err != nil {
+			w.kubelet.recorder.Eventf(pod, corev1.EventTypeWarning, "FailedCreatePodSandBox", "Failed to create pod sandbox: %v", err)
+			return 0, fmt.Errorf("prepare the sandbox: %w", err)
+		}
 	}
 	if todo.sandbox {
 		if len(todo.init) > 0 {
@@ -170,7 +184,7 @@ func (w *worker) advance(ctx context.Context, pod *corev1.Pod, now observed) (wa
 		} else {
 			l.prefetch(todo.start)
 		}
-		if now, err = w.makeSandbox(ctx, pod, now); err != nil {
+		if now, err = w.makeSandbox(ctx, pod, now, *l.sandbox); err != nil {
 			if hold.Err() != nil {
 				return 0, nil
 			}
@@ -183,7 +197,7 @@ func (w *worker) advance(ctx context.Context, pod *corev1.Pod, now observed) (wa
 		return 0, err
 	}
 	wait, err = w.resize(ctx, pod, now)
-	return earliest(wait, l.startAll(ctx, todo)), err
+	return earliest(wait, again, l.startAll(ctx, todo)), err
 }
 
 // startAll starts containers in upstream's order.
@@ -225,7 +239,7 @@ func (l *launch) restart(ctx context.Context, c *corev1.Container) (wait time.Du
 }
 
 // makeSandbox makes a sandbox, in place of a dead one if there is one.
-func (w *worker) makeSandbox(ctx context.Context, pod *corev1.Pod, now observed) (observed, error) {
+func (w *worker) makeSandbox(ctx context.Context, pod *corev1.Pod, now observed, options SandboxOptions) (observed, error) {
 	runtime, recorder := w.kubelet.config.Runtime, w.kubelet.recorder
 	if now.sandbox != nil {
 		recorder.Event(pod, corev1.EventTypeNormal, "SandboxChanged", "Pod sandbox changed, it will be killed and re-created.")
@@ -239,11 +253,8 @@ func (w *worker) makeSandbox(ctx context.Context, pod *corev1.Pod, now observed)
 			return now, fmt.Errorf("network is not ready: %w", err)
 		}
 	}
-	options, err := w.sandboxOptions(pod)
-	if err == nil {
-		now.sandbox, err = runtime.RunSandbox(ctx, pod, options)
-	}
-	if err != nil {
+	var err error
+	if now.sandbox, err = runtime.RunSandbox(ctx, pod, options); err != nil {
 		recorder.Eventf(pod, corev1.EventTypeWarning, "FailedCreatePodSandBox", "Failed to create pod sandbox: %v", err)
 		return now, fmt.Errorf("create the sandbox: %w", err)
 	}

@@ -216,9 +216,6 @@ func (w *worker) finishDeletion(ctx context.Context, pod *corev1.Pod) (time.Dura
 		}
 		w.cleaned = true
 	}
-	if w.static {
-		return 0, true
-	}
 	if !k.status.written(ctx, w.uid) {
 		return retryDelay, false
 	}

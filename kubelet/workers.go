@@ -53,6 +53,9 @@ func newWorker(k *Kubelet, pod *corev1.Pod) *worker {
 }
 
 func (k *Kubelet) add(ctx context.Context, pod *corev1.Pod, initial bool) {
+	if k.mirrored(pod) {
+		return
+	}
 	if restorer, ok := k.config.Runtime.(Restorer); ok && initial {
 		restorer.Restore(pod)
 	}
@@ -61,6 +64,9 @@ func (k *Kubelet) add(ctx context.Context, pod *corev1.Pod, initial bool) {
 
 // update takes note of a pod that is new or has changed.
 func (k *Kubelet) update(ctx context.Context, pod *corev1.Pod) {
+	if k.mirrored(pod) {
+		return
+	}
 	k.mu.Lock()
 	w := k.workers[pod.UID]
 	if w == nil {
@@ -92,6 +98,9 @@ func sameButStatus(a, b *corev1.Pod) bool {
 }
 
 func (k *Kubelet) remove(pod *corev1.Pod) {
+	if k.unmirrored(pod) {
+		return
+	}
 	k.mu.Lock()
 	w := k.workers[pod.UID]
 	k.mu.Unlock()
@@ -167,7 +176,7 @@ func (w *worker) giveUpLocked() {
 }
 
 func (w *worker) run(ctx context.Context) {
-	defer w.leave()
+	defer w.leave(ctx)
 	again := time.NewTimer(time.Hour)
 	defer again.Stop()
 	for {
@@ -190,7 +199,7 @@ func (w *worker) run(ctx context.Context) {
 }
 
 // leave forgets a pod whose worker has ended.
-func (w *worker) leave() {
+func (w *worker) leave(ctx context.Context) {
 	k := w.kubelet
 	k.mu.Lock()
 	delete(k.workers, w.uid)
@@ -200,4 +209,7 @@ func (w *worker) leave() {
 		k.prober.forget(w.uid)
 	}
 	w.evictionDone()
+	if w.static {
+		k.staticEnded(ctx)
+	}
 }

@@ -1,0 +1,265 @@
+package kubelet
+
+import (
+	"context"
+	"crypto/md5"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/fsnotify/fsnotify"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/yaml"
+
+	"vigil/kinds"
+	"vigil/kinds/core"
+)
+
+// Annotations of pods from manifests and of the objects in the API that show them (pkg/kubelet/types/pod_update.go).
+const (
+	sourceAnnotation = "kubernetes.io/config.source"
+	hashAnnotation   = "kubernetes.io/config.hash"
+	seenAnnotation   = "kubernetes.io/config.seen"
+	mirrorAnnotation = "kubernetes.io/config.mirror"
+)
+
+// manifestPeriod is how often manifests are read when nobody tells of a change (--file-check-frequency).
+const manifestPeriod = 20 * time.Second
+
+// manifests reads the pods that run on a node whatever the API server says, from a directory of files or from one file, each a Pod
+// in YAML or JSON. Names that begin with a dot are left out. A file that is wrong is left out too, and logged when it changes.
+type manifests struct {
+	path, node string
+	logger     *slog.Logger
+
+	pod  *kinds.Kind
+	seen map[types.UID]*corev1.Pod // as read before: a pod keeps the time at which it was first seen
+	told map[string]string         // what was wrong with a file
+}
+
+func newManifests(path, node string, logger *slog.Logger) *manifests {
+	return &manifests{path: path, node: node, logger: logger, pod: core.Pod(), seen: map[types.UID]*corev1.Pod{}, told: map[string]string{}}
+}
+
+// run calls changed with all pods, at once and whenever there may be others, until ctx ends.
+func (m *manifests) run(ctx context.Context, changed func(map[types.UID]*corev1.Pod)) {
+	watcher, err := fsnotify.NewWatcher()
+	var events <-chan fsnotify.Event
+	if err == nil {
+		defer watcher.Close()
+		events = watcher.Events
+	} else {
+		m.logger.Warn("cannot watch manifests, looks at them from time to time", "path", m.path, "error", err)
+	}
+	ticker := time.NewTicker(manifestPeriod)
+	defer ticker.Stop()
+	for {
+		if watcher != nil && len(watcher.WatchList()) == 0 {
+			_ = watcher.Add(m.path) // it may come into being later
+		}
+		if pods, err := m.read(); err == nil {
+			changed(pods)
+		} else {
+			m.logger.Warn("cannot read manifests", "path", m.path, "error", err) // what runs, runs on
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		case <-events:
+			settle(events)
+		}
+	}
+}
+
+// settle lets a burst of events pass: a file is made, then written, then closed.
+func settle(events <-chan fsnotify.Event) {
+	quiet := time.NewTimer(100 * time.Millisecond)
+	defer quiet.Stop()
+	for {
+		select {
+		case <-events:
+		case <-quiet.C:
+			return
+		}
+	}
+}
+
+// read reads all pods. A path that is not there has none.
+func (m *manifests) read() (map[types.UID]*corev1.Pod, error) {
+	info, err := os.Stat(m.path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	files := []string{m.path}
+	if info.IsDir() {
+		entries, err := os.ReadDir(m.path)
+		if err != nil {
+			return nil, err
+		}
+		files = files[:0]
+		for _, entry := range entries {
+			if !strings.HasPrefix(entry.Name(), ".") && !entry.IsDir() {
+				files = append(files, filepath.Join(m.path, entry.Name()))
+			}
+		}
+	}
+	pods := map[types.UID]*corev1.Pod{}
+	for _, file := range files {
+		pod, err := m.readFile(file)
+		wrong := ""
+		if err != nil {
+			wrong = err.Error()
+		}
+		if wrong != "" && m.told[file] != wrong {
+			m.logger.Error("cannot use manifest", "file", file, "error", err)
+		}
+		m.told[file] = wrong
+		if pod == nil {
+			continue
+		}
+		if known := m.seen[pod.UID]; known != nil {
+			pod = known
+		}
+		pods[pod.UID] = pod
+	}
+	m.seen = pods
+	return pods, nil
+}
+
+// readFile reads one pod; nil for what is no regular file.
+func (m *manifests) readFile(file string) (*corev1.Pod, error) {
+	if info, err := os.Stat(file); err != nil || !info.Mode().IsRegular() {
+		return nil, err
+	}
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	pod := &corev1.Pod{}
+	if err := yaml.Unmarshal(data, pod); err != nil {
+		return nil, fmt.Errorf("decode: %w", err)
+	}
+	if pod.Kind != "Pod" || pod.APIVersion != "v1" {
+		return nil, fmt.Errorf("it is a %s of %s, not a Pod of v1", pod.Kind, pod.APIVersion)
+	}
+	if err := m.complete(pod, file); err != nil {
+		return nil, err
+	}
+	return pod, nil
+}
+
+// complete makes of what a file says what the API server would have made, and what tells that it did not (config/common.go).
+func (m *manifests) complete(pod *corev1.Pod, file string) error {
+	if pod.UID == "" {
+		hash := md5.New() // it names, it protects nothing
+		if err := json.NewEncoder(hash).Encode(pod); err != nil {
+			return fmt.Errorf("encode: %w", err)
+		}
+		fmt.Fprintf(hash, "host:%s file:%s", m.node, file)
+		pod.UID = types.UID(hex.EncodeToString(hash.Sum(nil)))
+	}
+	if pod.Name == "" {
+		return errors.New("metadata.name: Required value")
+	}
+	pod.Name += "-" + strings.ToLower(m.node)
+	if pod.Namespace == "" {
+		pod.Namespace = corev1.NamespaceDefault
+	}
+	pod.Spec.NodeName = m.node
+	if pod.Annotations == nil {
+		pod.Annotations = map[string]string{}
+	}
+	pod.Annotations[sourceAnnotation] = "file"
+	pod.Annotations[hashAnnotation] = string(pod.UID)
+	pod.Spec.Tolerations = append(pod.Spec.Tolerations, corev1.Toleration{Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute})
+	m.pod.Default(pod)
+	if wrong := m.pod.Validate(pod); len(wrong) > 0 {
+		return fmt.Errorf("invalid pod: %w", wrong.ToAggregate())
+	}
+	if kind := references(pod); kind != "" {
+		return fmt.Errorf("static pods may not reference %s", kind)
+	}
+	pod.Annotations[seenAnnotation] = time.Now().Format(time.RFC3339Nano)
+	pod.Status.Phase = corev1.PodPending
+	return nil
+}
+
+// references says which kind of API object a pod wants; "" when none (KEP-5205: a static pod starts without an API server).
+func references(pod *corev1.Pod) string {
+	if pod.Spec.ServiceAccountName != "" {
+		return "serviceaccounts"
+	}
+	if len(pod.Spec.ImagePullSecrets) > 0 {
+		return "secrets"
+	}
+	if len(pod.Spec.ResourceClaims) > 0 {
+		return "resourceclaims"
+	}
+	for c := range allContainers(pod) {
+		for _, from := range c.EnvFrom {
+			switch {
+			case from.SecretRef != nil:
+				return "secrets"
+			case from.ConfigMapRef != nil:
+				return "configmaps"
+			}
+		}
+		for _, v := range c.Env {
+			switch {
+			case v.ValueFrom == nil:
+			case v.ValueFrom.SecretKeyRef != nil:
+				return "secrets"
+			case v.ValueFrom.ConfigMapKeyRef != nil:
+				return "configmaps"
+			}
+		}
+	}
+	for i := range pod.Spec.Volumes {
+		if kind := volumeReferences(&pod.Spec.Volumes[i]); kind != "" {
+			return kind
+		}
+	}
+	return ""
+}
+
+func volumeReferences(v *corev1.Volume) string {
+	switch {
+	case v.Secret != nil:
+		return "secrets"
+	case v.ConfigMap != nil:
+		return "configmaps"
+	case v.PersistentVolumeClaim != nil, v.Ephemeral != nil:
+		return "persistentvolumeclaims"
+	case v.CSI != nil && v.CSI.NodePublishSecretRef != nil:
+		return "secrets"
+	case v.Projected == nil:
+		return ""
+	}
+	for _, source := range v.Projected.Sources {
+		switch {
+		case source.Secret != nil:
+			return "secrets"
+		case source.ConfigMap != nil:
+			return "configmaps"
+		case source.ServiceAccountToken != nil:
+			return "serviceaccounts"
+		case source.ClusterTrustBundle != nil:
+			return "clustertrustbundles"
+		case source.PodCertificate != nil:
+			return "podcertificates"
+		}
+	}
+	return ""
+}
