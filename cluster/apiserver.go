@@ -51,6 +51,8 @@ type PortRange = serviceip.PortRange
 type APIServerConfig struct {
 	BindAddress string // --bind-address
 	SecurePort  int    // --secure-port
+	// MoreListeners are served, too, and closed.
+	MoreListeners []net.Listener
 	// ControllerManagerPort and SchedulerPort are where these components are asked how they are; 0: their usual ports.
 	ControllerManagerPort, SchedulerPort int
 	// AdvertiseAddress is under which pods reach the server; invalid: an address of this machine.
@@ -162,6 +164,7 @@ func RunAPIServer(ctx context.Context, config APIServerConfig) error {
 	if err != nil {
 		return explainListen(address, err)
 	}
+	listener = mergeListeners(listener, config.MoreListeners...)
 	defer listener.Close()
 	config.Authorization.Logger, config.Authorization.Registerer = config.Logger, registry
 	access, err := chain.New(config.Authorization)

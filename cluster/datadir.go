@@ -33,6 +33,9 @@ func DefaultDataDir() string {
 	return filepath.Join(home, ".local", "share", "vigil")
 }
 
+// lockName is the file in a data directory by which a process has it. Every data directory has one.
+const lockName = "vigil.lock"
+
 // dataDir is a data directory that this process holds alone.
 type dataDir struct {
 	path string
@@ -52,7 +55,7 @@ func openDataDir(path string) (*dataDir, error) {
 	if err := os.MkdirAll(path, 0o755); err != nil {
 		return nil, explainDataDir(path, err)
 	}
-	lock, err := os.OpenFile(filepath.Join(path, "vigil.lock"), os.O_CREATE|os.O_RDWR, 0o644)
+	lock, err := os.OpenFile(filepath.Join(path, lockName), os.O_CREATE|os.O_RDWR, 0o644)
 	if err != nil {
 		return nil, explainDataDir(path, err)
 	}

@@ -55,6 +55,6 @@ func newRoot() *cobra.Command {
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	root.AddCommand(newUp(), newAPIServer(), newControllerManager(), newScheduler(), newKubelet(), newSecrets(), newCerts(), newToken(), newStatus(), newImage(), newKubectl())
+	root.AddCommand(newUp(), newDown(), newReset(), newAPIServer(), newControllerManager(), newScheduler(), newKubelet(), newNode(), newSecrets(), newCerts(), newToken(), newStatus(), newImage(), newKubectl())
 	return root
 }

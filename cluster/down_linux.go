@@ -1,0 +1,111 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"vigil/kubelet/cgroups"
+	"vigil/kubelet/containerd"
+	"vigil/kubelet/network"
+)
+
+// down is Down once the data directory is ours. It goes from the top: who starts things, then what was started, then what that leaves behind. A
+// step that fails does not keep the others from being tried.
+func (c DownConfig) down(ctx context.Context) error {
+	nodes, err := c.nodeDirs()
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, dir := range nodes {
+		if p, ok := readProcess(pidFile(dir)); ok && p.alive() {
+			errs = append(errs, p.end(ctx, nodeGrace))
+		}
+		_ = os.Remove(pidFile(dir))
+	}
+	if os.Geteuid() != 0 {
+		return errors.Join(errs...) // then there never were containers
+	}
+	for _, dir := range nodes {
+		if err := c.stopRuntime(ctx, dir); err != nil {
+			errs = append(errs, fmt.Errorf("stop the containers of node %s: %w", filepath.Base(dir), err))
+			continue
+		}
+		fmt.Fprintln(c.Out, "stopped node "+filepath.Base(dir))
+	}
+	errs = append(errs, c.removeCgroups(), c.unmount(), network.Remove(c.DataDir), c.forgetAddresses(nodes))
+	return errors.Join(errs...)
+}
+
+// stopRuntime ends a node's containers and containerd, from within the node's network namespace if it has one: plug-ins take pods off there.
+func (c DownConfig) stopRuntime(ctx context.Context, dir string) error {
+	root := filepath.Join(dir, "containerd")
+	if _, err := os.Stat(root); errors.Is(err, fs.ErrNotExist) {
+		return nil // simulated, or with another's runtime
+	}
+	stop := func() error {
+		daemon, err := containerd.New(containerd.Config{BinDir: c.RuntimeDir, RootDir: root, Logger: c.Logger})
+		if err != nil {
+			return err
+		}
+		return daemon.Stop(ctx)
+	}
+	namespace := network.NewSegment(c.DataDir).Namespace(filepath.Base(dir))
+	if _, err := os.Stat(namespace); err == nil {
+		return network.InNamespace(namespace, stop)
+	}
+	return stop()
+}
+
+// removeCgroups kills what is left in the cgroups of the nodes and removes them. Runtimes leave theirs in hierarchies that kubelets do not use, so
+// all are looked through.
+func (c DownConfig) removeCgroups() error {
+	tree, err := cgroups.New(cgroups.Config{Root: clusterCgroup(c.DataDir)})
+	if err != nil {
+		return nil // a machine without cgroups has none of ours
+	}
+	if err := tree.RemoveAll(); err != nil {
+		return fmt.Errorf("remove cgroups: %w", err)
+	}
+	roots, err := filepath.Glob("/sys/fs/cgroup/*" + clusterCgroup(c.DataDir))
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, root := range roots {
+		errs = append(errs, removeDirs(root))
+	}
+	return errors.Join(errs...)
+}
+
+// removeDirs removes directories from the leaves up: cgroups have files that cannot be removed.
+func removeDirs(root string) error {
+	var dirs []string
+	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
+		if err == nil && entry.IsDir() {
+			dirs = append(dirs, path)
+		}
+		return nil
+	})
+	for i := len(dirs) - 1; i >= 0; i-- {
+		if e := os.Remove(dirs[i]); e != nil && !errors.Is(e, fs.ErrNotExist) {
+			err = errors.Join(err, fmt.Errorf("remove cgroup: %w", e))
+		}
+	}
+	return err
+}
+
+// forgetAddresses frees the addresses of pods, of which none is left, and closes their host ports.
+func (c DownConfig) forgetAddresses(nodes []string) error {
+	var errs []error
+	for _, dir := range nodes {
+		for _, name := range []string{"addresses", "hostports.json"} {
+			errs = append(errs, os.RemoveAll(filepath.Join(dir, "network", name)))
+		}
+	}
+	return errors.Join(append(errs, forgetResults(c.DataDir))...)
+}

@@ -1,0 +1,171 @@
+package cluster
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strconv"
+
+	"vigil/kubelet/network"
+	"vigil/pki"
+)
+
+// furtherNodes are the nodes with real containers that a machine has beside itself: for each a network namespace that outlives
+// this process, and in it a process `vigil node` with a containerd of its own. The first node is the machine itself, in this process.
+//
+// Kubelets end with this process and are started again by the next; containerd and containers go on in between.
+type furtherNodes struct {
+	dataDir    string
+	segment    *network.Segment
+	names      []string // of all nodes
+	namespaces []string // paths, by node; "" for the first
+	program    string   // this program
+	logger     *slog.Logger
+}
+
+// joinNodes makes network namespaces for all nodes but the first, or takes over those that are there, and joins them. Nil when there is
+// one node.
+func joinNodes(dataDir string, names []string, logger *slog.Logger) (*furtherNodes, error) {
+	if len(names) < 2 {
+		return nil, nil
+	}
+	program, err := os.Executable()
+	if err != nil {
+		return nil, fmt.Errorf("find this program: %w", err)
+	}
+	if len(names) > network.MaxSegmentNodes+1 {
+		return nil, fmt.Errorf("--nodes %d: one machine can have %d nodes with real containers", len(names), network.MaxSegmentNodes+1)
+	}
+	f := &furtherNodes{
+		dataDir: dataDir, segment: network.NewSegment(dataDir), names: names, namespaces: make([]string, len(names)), program: program, logger: logger,
+	}
+	if err := f.segment.Ensure(); err != nil {
+		return nil, fmt.Errorf("network between nodes: %w", err)
+	}
+	for i := 1; i < len(names); i++ {
+		if f.namespaces[i], err = f.segment.Join(i, names[i]); err != nil {
+			return nil, fmt.Errorf("network of node %s: %w", names[i], err)
+		}
+	}
+	return f, nil
+}
+
+// joinNodes makes the further nodes' network, if there are any with real containers.
+func (c *UpConfig) joinNodes(dataDir string) error {
+	if c.Runtime == RuntimeSimulated {
+		return nil
+	}
+	names := make([]string, c.Nodes)
+	for i := range names {
+		names[i] = NodeName(i)
+	}
+	var err error
+	c.further, err = joinNodes(dataDir, names, c.Logger)
+	return err
+}
+
+// runNode runs the i-th node until ctx ends: in this process, or in one of its own when it is a further one with real containers.
+func (c *UpConfig) runNode(ctx context.Context, i int, config KubeletConfig) error {
+	if c.further == nil || i == 0 {
+		return RunKubelet(ctx, config)
+	}
+	return c.further.run(ctx, i, config)
+}
+
+// address is the InternalIP of the i-th node. Nil: there is but one, and it has the machine's.
+func (f *furtherNodes) address(i int) netip.Addr {
+	if f == nil {
+		return netip.Addr{}
+	}
+	return f.segment.Address(i)
+}
+
+// listen makes the API server's further listeners: on the network between the nodes, and at 127.0.0.1 in each namespace, where the node's
+// kubeconfig looks for it.
+func (f *furtherNodes) listen(port int) ([]net.Listener, error) {
+	if f == nil {
+		return nil, nil
+	}
+	var all []net.Listener
+	add := func(listener net.Listener, err error) error {
+		if err == nil {
+			all = append(all, listener)
+			return nil
+		}
+		for _, listener := range all {
+			listener.Close()
+		}
+		return fmt.Errorf("listen for nodes: %w", err)
+	}
+	suffix := ":" + strconv.Itoa(port)
+	if err := add(net.Listen("tcp", f.address(0).String()+suffix)); err != nil {
+		return nil, err
+	}
+	for _, namespace := range f.namespaces[1:] {
+		if err := add(network.Listen(namespace, "127.0.0.1"+suffix)); err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
+}
+
+// run runs the i-th node until ctx ends, and starts it again when it ends before. config is completed with what follows from the node's place.
+func (f *furtherNodes) run(ctx context.Context, i int, config KubeletConfig) error {
+	dir := nodeDir(f.dataDir, f.names[i])
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	config.NodeName, config.Logger = f.names[i], nil
+	config.Runtime, config.Real.DataDir, config.Real.NodeDir, config.Real.NodeIP = RuntimeContainerd, f.dataDir, dir, f.address(i)
+	text, err := json.MarshalIndent(config, "", "  ")
+	if err != nil {
+		return fmt.Errorf("node %s: encode its configuration: %w", f.names[i], err)
+	}
+	if err := pki.WriteFile(nodeFile(dir), append(text, '\n'), 0o600); err != nil {
+		return fmt.Errorf("node %s: %w", f.names[i], err)
+	}
+	return f.keep(ctx, i, dir)
+}
+
+// nodeFile has the configuration of a node that is a process of its own, pidFile its process.
+func nodeFile(dir string) string { return filepath.Join(dir, "node.json") }
+func pidFile(dir string) string  { return filepath.Join(dir, "node.pid") }
+
+// RunNode runs the node whose configuration `vigil up` has put into a file, until ctx ends.
+func RunNode(ctx context.Context, file string, logger *slog.Logger) error {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	var config KubeletConfig
+	if err := json.Unmarshal(text, &config); err != nil {
+		return fmt.Errorf("read %s: %w", file, err)
+	}
+	config.Logger = logger
+	return RunKubelet(ctx, config)
+}
+
+// maxNodeLog is when a node's log is put aside at its start.
+const maxNodeLog = 16 << 20
+
+// openNodeLog opens the log of a node's process.
+func openNodeLog(dir string) (io.WriteCloser, error) {
+	name := filepath.Join(dir, "node.log")
+	if info, err := os.Stat(name); err == nil && info.Size() > maxNodeLog {
+		if err := os.Rename(name, name+".1"); err != nil {
+			return nil, err
+		}
+	}
+	file, err := os.OpenFile(name, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
+	if err != nil {
+		return nil, errors.Join(errors.New("open the node's log"), err)
+	}
+	return file, nil
+}
