@@ -184,6 +184,11 @@ func (r *Runtime) containerConfig(ctx context.Context, pod *corev1.Pod, c *corev
 	if message != "" {
 		config.Mounts = append(config.Mounts, &runtimeapi.Mount{HostPath: message, ContainerPath: c.TerminationMessagePath, SelinuxRelabel: selinux(pod)})
 	}
+	if ids := security.NamespaceOptions.UsernsOptions; ids != nil {
+		for _, m := range config.Mounts { // files belong to the users that the container knows
+			m.UidMappings, m.GidMappings = ids.Uids, ids.Gids
+		}
+	}
 	return config, nil
 }
 
