@@ -24,3 +24,6 @@ func (d *Daemon) ClearState(ctx context.Context) error { return d.clearState(ctx
 func (d *Daemon) SetPatience(adopt, stop time.Duration) {
 	d.adoptPatience, d.stopPatience = adopt, stop
 }
+
+// DefaultRegistry is where images are whose names have no host.
+func DefaultRegistry() string { return defaultRegistry() }

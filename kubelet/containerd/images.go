@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc/backoff"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
@@ -31,18 +32,17 @@ func (d *Daemon) Load(ctx context.Context, files ...string) error {
 	if err != nil {
 		return err
 	}
+	g, ctx := errgroup.WithContext(ctx)
 	for _, file := range append(shipped, files...) {
-		images, err := readArchive(file, runtime.GOARCH)
-		if err != nil {
-			return err
-		}
-		if missing(images, have) {
-			if err := d.importFile(ctx, file, images, "io.cri-containerd.pinned=pinned"); err != nil {
+		g.Go(func() error {
+			images, err := readArchive(file, runtime.GOARCH)
+			if err != nil || !missing(images, have) {
 				return err
 			}
-		}
+			return d.importFile(ctx, file, images, "io.cri-containerd.pinned=pinned")
+		})
 	}
-	return nil
+	return g.Wait()
 }
 
 // missing says whether one of images is not among have, name by name, or is another one there.

@@ -18,3 +18,6 @@ func (p *process) alive() bool                     { return false }
 func (p *process) signal(syscall.Signal) error     { return errLinux }
 func (p *process) wait(context.Context) error      { return errLinux }
 func (d *Daemon) clearState(context.Context) error { return errLinux }
+
+// Supported says why this process cannot run containers here.
+func Supported() error { return errLinux }

@@ -50,7 +50,7 @@ func TestPull(t *testing.T) {
 	basicTLS, bearerTLS := basic, bearer
 	basicTLS.TLS, bearerTLS.TLS = true, true
 
-	// In registries and image, HOST, URL and CA are the registry's.
+	// In registries and image, HOST, URL and CA are the registry's, DEFAULT is where images without a host are.
 	tests := []struct {
 		name       string
 		options    containerdtest.RegistryOptions
@@ -78,8 +78,12 @@ func TestPull(t *testing.T) {
 			registries: "mirrors: {'*': {endpoint: ['URL']}}",
 		},
 		{
-			name: "mirror of the default registry", image: "team/demo:2",
+			name: "mirror of all others, the default registry too", image: "team/demo:2",
 			registries: "mirrors: {'*': {endpoint: ['URL']}}",
+		},
+		{
+			name: "mirror of the default registry", image: "team/demo:2",
+			registries: "mirrors: {DEFAULT: {endpoint: ['URL']}}\nconfigs: {DEFAULT: {auth: {username: a, password: b}}}",
 		},
 		{
 			name: "unknown authority", options: containerdtest.RegistryOptions{TLS: true}, image: "registry.test/team/demo:2",
@@ -135,7 +139,7 @@ func TestPull(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			registry := containerdtest.StartRegistry(t, test.options)
-			fill := strings.NewReplacer("HOST", registry.Host, "URL", registry.URL, "CA", registry.CAFile).Replace
+			fill := strings.NewReplacer("DEFAULT", containerd.DefaultRegistry(), "HOST", registry.Host, "URL", registry.URL, "CA", registry.CAFile).Replace
 			err := pull(t, fill(test.registries), fill(test.image), test.auth)
 			switch {
 			case test.fails == "" && err != nil:

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"sync"
 
+	"golang.org/x/sync/errgroup"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
@@ -65,14 +67,45 @@ func (d *Daemon) removePods(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("list sandboxes: %w", err)
 	}
-	var failed []error
+	var failed errorList
+	var g errgroup.Group
+	g.SetLimit(8)
 	for _, sandbox := range list.Items {
-		// Stopping kills at once the containers that still run; whoever wants them to have their time has stopped them before.
-		if _, err := client.StopPodSandbox(ctx, &runtimeapi.StopPodSandboxRequest{PodSandboxId: sandbox.Id}); err != nil {
-			failed = append(failed, fmt.Errorf("stop sandbox %s: %w", sandbox.Id, err))
-		} else if _, err := client.RemovePodSandbox(ctx, &runtimeapi.RemovePodSandboxRequest{PodSandboxId: sandbox.Id}); err != nil {
-			failed = append(failed, fmt.Errorf("remove sandbox %s: %w", sandbox.Id, err))
-		}
+		g.Go(func() error {
+			failed.add(removePod(ctx, client, sandbox.Id))
+			return nil // the others go too
+		})
 	}
-	return errors.Join(failed...)
+	_ = g.Wait()
+	return failed.join()
+}
+
+// removePod stops and removes a sandbox. Containers that still run are killed at once; whoever wants them to have their time has
+// stopped them before.
+func removePod(ctx context.Context, client runtimeapi.RuntimeServiceClient, id string) error {
+	if _, err := client.StopPodSandbox(ctx, &runtimeapi.StopPodSandboxRequest{PodSandboxId: id}); err != nil {
+		return fmt.Errorf("stop sandbox %s: %w", id, err)
+	}
+	if _, err := client.RemovePodSandbox(ctx, &runtimeapi.RemovePodSandboxRequest{PodSandboxId: id}); err != nil {
+		return fmt.Errorf("remove sandbox %s: %w", id, err)
+	}
+	return nil
+}
+
+// errorList collects errors of several goroutines.
+type errorList struct {
+	mu  sync.Mutex
+	all []error
+}
+
+func (l *errorList) add(err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.all = append(l.all, err)
+}
+
+func (l *errorList) join() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return errors.Join(l.all...)
 }
