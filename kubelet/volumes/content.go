@@ -20,6 +20,7 @@ type contentConfig struct {
 	empty       *emptyDir
 	tokens      *tokens
 	trust       trust
+	issued      *podCertificates
 	allocatable func() corev1.ResourceList
 	now         func() time.Time
 }
@@ -138,7 +139,7 @@ func (c *projectedPlugin) SetUp(ctx context.Context, v *Volume) (Mounted, error)
 	all := payload{}
 	var again time.Time
 	for i := range v.Spec.Projected.Sources {
-		part, until, err := c.source(ctx, v, &v.Spec.Projected.Sources[i])
+		part, until, err := c.source(ctx, v, i)
 		if err != nil {
 			failures = append(failures, err)
 			continue
@@ -156,9 +157,9 @@ func (c *projectedPlugin) SetUp(ctx context.Context, v *Volume) (Mounted, error)
 	return mounted, err
 }
 
-// source makes the part of one source, and says until when it is good; zero: until something changes.
-func (c *projectedPlugin) source(ctx context.Context, v *Volume, source *corev1.VolumeProjection) (payload, time.Time, error) {
-	pod, byDefault := v.Pod, v.Spec.Projected.DefaultMode
+// source makes the part of the i-th source, and says until when it is good; zero: until something changes.
+func (c *projectedPlugin) source(ctx context.Context, v *Volume, i int) (payload, time.Time, error) {
+	pod, source, byDefault := v.Pod, &v.Spec.Projected.Sources[i], v.Spec.Projected.DefaultMode
 	switch {
 	case source.Secret != nil:
 		optional := isTrue(source.Secret.Optional)
@@ -195,6 +196,12 @@ func (c *projectedPlugin) source(ctx context.Context, v *Volume, source *corev1.
 		f := private(pod, byDefault)
 		f.data = pem
 		return payload{source.ClusterTrustBundle.Path: f}, c.now().Add(trustPeriod), nil
+	case source.PodCertificate != nil:
+		key, chain, again, err := c.issued.get(ctx, pod, certificateKey{pod.UID, v.Spec.Name, i}, source.PodCertificate)
+		if err != nil {
+			return nil, time.Time{}, err
+		}
+		return c.issued.files(pod, source.PodCertificate, byDefault, key, chain), again, nil
 	}
 	return payload{}, time.Time{}, nil
 }
@@ -244,5 +251,8 @@ func runsAs(pod *corev1.Pod) *int64 {
 
 func (*projectedPlugin) TearDown(ctx context.Context, p Place) error { return RemoveVolume(ctx, p.Dir) }
 
-// forget lets go of a pod's tokens.
-func (c *projectedPlugin) forget(uid types.UID) { c.tokens.forget(uid) }
+// forget lets go of a pod's tokens and keys.
+func (c *projectedPlugin) forget(uid types.UID) {
+	c.tokens.forget(uid)
+	c.issued.forget(uid)
+}

@@ -93,6 +93,7 @@ func (m *Manager) builtin() []Plugin {
 		objects: m.config.Objects, empty: empty, now: m.config.now, allocatable: m.config.Allocatable,
 		tokens: &tokens{client: m.config.Client, now: m.config.now, held: map[tokenKey]token{}},
 		trust:  trust{client: m.config.Client},
+		issued: &podCertificates{client: m.config.Client, node: m.config.NodeName, now: m.config.now, held: map[certificateKey]*credentials{}},
 	}
 	return []Plugin{
 		empty, hostPath{}, &configMapPlugin{content}, &secretPlugin{content}, &downwardPlugin{content}, &projectedPlugin{content},

@@ -25,7 +25,7 @@ type trust struct{ client kubernetes.Interface }
 // anchors are the certificates of a bundle, or of all of a signer's that a selector chooses, as PEM, each once, in an order of no meaning.
 func (t trust) anchors(ctx context.Context, source *corev1.ClusterTrustBundleProjection) ([]byte, error) {
 	var bundles []string
-	api := t.client.CertificatesV1beta1().ClusterTrustBundles()
+	api := t.client.CertificatesV1().ClusterTrustBundles()
 	switch {
 	case source.Name != nil:
 		bundle, err := api.Get(ctx, *source.Name, metav1.GetOptions{})
