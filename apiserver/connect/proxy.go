@@ -81,7 +81,7 @@ func (c *Connector) serviceProxy(w http.ResponseWriter, req *http.Request, r *Re
 		}
 		port = service.Spec.Ports[at].Name
 	}
-	endpoints, err := c.config.Objects.EndpointSlices(r.Namespace, name)
+	endpoints, err := c.endpoints(req.Context(), r.Namespace, name)
 	if err != nil {
 		return err
 	}
@@ -97,6 +97,32 @@ func (c *Connector) serviceProxy(w http.ResponseWriter, req *http.Request, r *Re
 	}
 	c.proxy(w, req, r, &url.URL{Scheme: scheme, Host: host}, c.direct)
 	return nil
+}
+
+// endpoints are a service's EndpointSlices. A service that has none may have Endpoints: not everything that makes those makes slices of them.
+func (c *Connector) endpoints(ctx context.Context, namespace, service string) ([]*discoveryv1.EndpointSlice, error) {
+	found, err := c.config.Objects.EndpointSlices(namespace, service)
+	if err != nil || len(found) > 0 {
+		return found, err
+	}
+	obj, err := c.config.Objects.Find(ctx, schema.GroupResource{Resource: "endpoints"}, namespace, service)
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	for _, subset := range obj.(*corev1.Endpoints).Subsets {
+		slice := &discoveryv1.EndpointSlice{}
+		for i := range subset.Ports {
+			slice.Ports = append(slice.Ports, discoveryv1.EndpointPort{Name: &subset.Ports[i].Name, Port: &subset.Ports[i].Port})
+		}
+		for _, a := range subset.Addresses {
+			slice.Endpoints = append(slice.Endpoints, discoveryv1.Endpoint{Addresses: []string{a.IP}, TargetRef: a.TargetRef})
+		}
+		found = append(found, slice)
+	}
+	return found, nil
 }
 
 // isPod says whether an endpoint is what it says: a pod of the namespace with that address. Who may write EndpointSlices must not

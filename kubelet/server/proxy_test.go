@@ -119,7 +119,7 @@ func TestProxy(t *testing.T) {
 		t.Log("NOT TESTED: services, as this machine has no address beside loopback")
 	} else {
 		c.serve(t, ip, port)
-		targets = append(targets, "services/site:80", "services/site:named", "services/http:site:80")
+		targets = append(targets, "services/site:80", "services/site:named", "services/http:site:80", "services/old:80")
 	}
 	client := c.admin(t)
 	base := c.URL + "/api/v1/namespaces/default/"
@@ -167,7 +167,7 @@ func TestProxy(t *testing.T) {
 	}
 }
 
-// serve makes the service site with endpoints: the pod there, an address that is no pod's, and one that says it is ready and is not there.
+// serve makes the service old with Endpoints, and the service site with endpoints: the pod there, an address that is no pod's, and one that says it is ready and is not there.
 func (c *cluster) serve(t *testing.T, ip string, port int) {
 	t.Helper()
 	there := c.pod(t, "there", "main")
@@ -181,8 +181,24 @@ func (c *cluster) serve(t *testing.T, ip string, port int) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	_, err = c.client.CoreV1().Services("default").Create(t.Context(), &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Name: "old"}, Spec: corev1.ServiceSpec{ClusterIP: "None", Ports: []corev1.ServicePort{{Port: 80}}},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
 	pod := func(name string) *corev1.ObjectReference {
 		return &corev1.ObjectReference{Kind: "Pod", Namespace: "default", Name: name}
+	}
+	_, err = c.client.CoreV1().Endpoints("default").Create(t.Context(), &corev1.Endpoints{
+		ObjectMeta: metav1.ObjectMeta{Name: "old"},
+		Subsets: []corev1.EndpointSubset{{
+			Addresses: []corev1.EndpointAddress{{IP: ip, TargetRef: pod("there")}},
+			Ports:     []corev1.EndpointPort{{Port: int32(port)}},
+		}},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
 	}
 	_, err = c.client.DiscoveryV1().EndpointSlices("default").Create(t.Context(), &discoveryv1.EndpointSlice{
 		ObjectMeta:  metav1.ObjectMeta{Name: "site-1", Labels: map[string]string{discoveryv1.LabelServiceName: "site"}},
