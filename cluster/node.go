@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"runtime"
 
+	"vigil/kubelet/containerd"
 	"vigil/kubelet/eviction"
 )
 
@@ -148,7 +149,7 @@ func canRun(real RealConfig) error {
 	if _, err := os.Stat(filepath.Join(dir, "containerd")); err != nil {
 		return fmt.Errorf("there is no container runtime in %s: `make runtime` builds one", dir)
 	}
-	return nil
+	return containerd.Supported()
 }
 
 // part is something that runs beside a kubelet for as long as it does.
