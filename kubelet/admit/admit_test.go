@@ -96,7 +96,9 @@ func TestNode(t *testing.T) {
 		{"port of another address", testPod("p", "", "", withPort("192.0.2.2", "TCP", 80)), []*corev1.Pod{testPod("o", "", "", withPort("192.0.2.1", "TCP", 80))}, nil, nil},
 		{"taint", testPod("p", "", "", nil), nil, taint,
 			&kubelet.Refusal{Reason: "TaintToleration", Message: "Predicate TaintToleration failed: node(s) had taints that the pod didn't tolerate"}},
-		{"tolerated taint", testPod("p", "", "", func(p *corev1.Pod) { p.Spec.Tolerations = []corev1.Toleration{{Key: "k", Operator: corev1.TolerationOpExists}} }), nil, taint, nil},
+		{"tolerated taint", testPod("p", "", "", func(p *corev1.Pod) {
+			p.Spec.Tolerations = []corev1.Toleration{{Key: "k", Operator: corev1.TolerationOpExists}}
+		}), nil, taint, nil},
 		{"taint and a static pod", testPod("p", "", "", func(p *corev1.Pod) { p.Annotations = map[string]string{"kubernetes.io/config.source": "file"} }), nil, taint, nil},
 		{"label of another system", testPod("p", "", "", func(p *corev1.Pod) { p.Labels = map[string]string{"kubernetes.io/os": "plan9"} }), nil, nil,
 			&kubelet.Refusal{Reason: "PodOSSelectorNodeLabelDoesNotMatch", Message: "Failed to admit pod as the `kubernetes.io/os` label doesn't match node label"}},
