@@ -108,8 +108,7 @@ func (d *Daemon) importFile(ctx context.Context, file string, images []archived,
 	if d.running == nil {
 		return ErrNotRunning
 	}
-	args := []string{"--address", d.config.socket(), "--namespace", namespace, "images", "import", "--local", "--snapshotter", d.running.Snapshotter,
-		"--label", "io.cri-containerd.image=managed"}
+	args := []string{"--address", d.config.socket(), "--namespace", namespace, "images", "import", "--local", "--snapshotter", d.running.Snapshotter}
 	for _, label := range labels {
 		args = append(args, "--label", label)
 	}

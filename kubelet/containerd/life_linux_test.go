@@ -239,8 +239,13 @@ func TestStop(t *testing.T) {
 	c := connect(t, containerdtest.StartWith(t, config))
 	c.runDemo(t, "demo")
 	c.runDemo(t, "demo", "ignore-term")
-	stop(t, config)
+	changed := config
+	changed.LogLevel = "debug" // nothing is started again only to be stopped
+	stop(t, changed)
 	left(t, config)
+	if log, err := os.ReadFile(filepath.Join(config.RootDir, "containerd.log")); err != nil || bytes.Count(log, []byte("starting containerd")) != 1 {
+		t.Errorf("containerd was started %d times (%v)", bytes.Count(log, []byte("starting containerd")), err)
+	}
 	stop(t, config) // again, with nothing there
 }
 

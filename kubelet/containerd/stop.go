@@ -23,7 +23,7 @@ func (d *Daemon) Stop(ctx context.Context) error {
 		return d.clearState(ctx) // never started, or stopped before
 	}
 	var failed error
-	if err := d.Start(ctx); err != nil {
+	if err := d.reach(ctx, p); err != nil {
 		failed = err
 	} else if err := d.removePods(ctx); err != nil {
 		failed = err
@@ -42,6 +42,20 @@ func (d *Daemon) Stop(ctx context.Context) error {
 		return errors.Join(failed, err)
 	}
 	return failed
+}
+
+// reach has a containerd that answers: the one that runs, whatever its configuration, or a new one.
+func (d *Daemon) reach(ctx context.Context, p *process) error {
+	if !p.alive() {
+		return d.Start(ctx)
+	}
+	d.running = p
+	patient, cancel := context.WithTimeout(ctx, d.adoptPatience)
+	defer cancel()
+	if err := d.Ready(patient); err == nil || ctx.Err() != nil {
+		return err
+	}
+	return d.Start(ctx)
 }
 
 // Reset stops everything and removes the root directory: images and containers are gone.
