@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus/testutil"
 	"google.golang.org/grpc"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -241,6 +242,39 @@ func TestMetrics(t *testing.T) {
 		if !strings.Contains(text, want) {
 			t.Errorf("/metrics/cadvisor has no %q:\n%s", want, text)
 		}
+	}
+}
+
+func TestCollector(t *testing.T) {
+	_, p, _ := fixture(t)
+	pods := p.config.Pods()
+	pods[0].Status.ContainerStatuses = []corev1.ContainerStatus{
+		{State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}, {State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{}}},
+	}
+	pods[0].Spec.Volumes = append(pods[0].Spec.Volumes, corev1.Volume{Name: "claimed", VolumeSource: corev1.VolumeSource{
+		PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "data"},
+	}})
+	where := t.TempDir()
+	p.config.VolumePath = func(_ *corev1.Pod, volume string) (string, bool) { return where, volume == "claimed" }
+	if err := p.CountDisks(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	want := `# HELP kubelet_node_name The node's name. The count is always 1.
+# TYPE kubelet_node_name gauge
+kubelet_node_name{node="node-1"} 1
+# HELP kubelet_running_containers Number of containers currently running
+# TYPE kubelet_running_containers gauge
+kubelet_running_containers{container_state="exited"} 1
+kubelet_running_containers{container_state="running"} 1
+# HELP kubelet_running_pods Number of pods that have a running pod sandbox
+# TYPE kubelet_running_pods gauge
+kubelet_running_pods 1
+`
+	if err := testutil.CollectAndCompare(p.Collector(), strings.NewReader(want), "kubelet_node_name", "kubelet_running_containers", "kubelet_running_pods"); err != nil {
+		t.Error(err)
+	}
+	if n := testutil.CollectAndCount(p.Collector(), "kubelet_volume_stats_capacity_bytes", "kubelet_volume_stats_used_bytes"); n != 2 {
+		t.Errorf("%d series of the claim", n)
 	}
 }
 
