@@ -56,6 +56,9 @@ func Config(t testing.TB) containerd.Config {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(stateDir) })
+	if err := os.Chmod(stateDir, 0o711); err != nil { // users of pods that have their own pass through
+		t.Fatal(err)
+	}
 	return containerd.Config{
 		BinDir: binDir, RootDir: t.TempDir(), StateDir: stateDir,
 		Logger: slog.New(slog.NewTextHandler(testWriter{t}, nil)),
