@@ -55,6 +55,7 @@ const Patience = time.Minute
 
 // Node is a machine that runs pods.
 type Node struct {
+	API      *apiservertest.Server
 	Client   *kubernetes.Clientset
 	Daemon   *containerd.Daemon
 	Runtime  *cri.Runtime
@@ -69,8 +70,8 @@ type Node struct {
 }
 
 // Start starts everything and waits until pods can run. change, when not nil, changes the kubelet's configuration, and that of those
-// that follow it after a Restart.
-func Start(t testing.TB, change func(*kubelet.Config)) *Node {
+// that follow it after a Restart; options change the API server's.
+func Start(t testing.TB, change func(*kubelet.Config), options ...apiservertest.Option) *Node {
 	t.Helper()
 	n := &Node{t: t, Daemon: containerdtest.Start(t), change: change}
 	var err error
@@ -85,8 +86,8 @@ func Start(t testing.TB, change func(*kubelet.Config)) *Node {
 	if err := os.WriteFile(filepath.Join(n.Daemon.CNIConfDir(), "10-test.conflist"), []byte(network), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	server := apiservertest.Start(t)
-	n.Client, n.server = server.Clientset(), server.Client("system:node:"+Name, "system:nodes", "system:masters")
+	server := apiservertest.Start(t, options...)
+	n.API, n.Client, n.server = server, server.Clientset(), server.Client("system:node:"+Name, "system:nodes", "system:masters")
 	for _, name := range []string{corev1.NamespaceNodeLease, "default"} {
 		_, err := n.Client.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
 		if err != nil && !apierrors.IsAlreadyExists(err) {

@@ -26,21 +26,21 @@ func (s *Server) containerLogs(w http.ResponseWriter, r *http.Request) {
 	}
 	opts, err := podoptions.Log(query)
 	if err != nil {
-		http.Error(w, `{"message": "Unable to decode query."}`, http.StatusBadRequest)
+		refuse(w, `{"message": "Unable to decode query."}`, http.StatusBadRequest)
 		return
 	}
 	if len(podoptions.ValidateLog(opts)) > 0 {
-		http.Error(w, `{"message": "Invalid request."}`, http.StatusUnprocessableEntity)
+		refuse(w, `{"message": "Invalid request."}`, http.StatusUnprocessableEntity)
 		return
 	}
 	name := r.PathValue("container")
 	pod := s.config.Node.Pod(r.PathValue("namespace"), r.PathValue("pod"))
 	switch {
 	case pod == nil:
-		http.Error(w, fmt.Sprintf("pod %q does not exist", r.PathValue("pod")), http.StatusNotFound)
+		refuse(w, fmt.Sprintf("pod %q does not exist", r.PathValue("pod")), http.StatusNotFound)
 		return
 	case !hasContainer(pod, name):
-		http.Error(w, fmt.Sprintf("container %q not found in pod %q", name, pod.Name), http.StatusNotFound)
+		refuse(w, fmt.Sprintf("container %q not found in pod %q", name, pod.Name), http.StatusNotFound)
 		return
 	}
 	id, err := loggedContainer(pod, name, opts.Previous)
@@ -49,7 +49,7 @@ func (s *Server) containerLogs(w http.ResponseWriter, r *http.Request) {
 		path, err = s.logPath(r.Context(), pod, id)
 	}
 	if err != nil {
-		http.Error(w, err.Error(), http.StatusBadRequest)
+		refuse(w, err.Error(), http.StatusBadRequest)
 		return
 	}
 	read := logfile.Options{
@@ -79,7 +79,7 @@ func (s *Server) containerLogs(w http.ResponseWriter, r *http.Request) {
 		out.flush() // the client is to know that it follows, also when there is nothing yet
 	}
 	if err := logfile.Copy(r.Context(), out, path, read); err != nil && !errors.Is(err, context.Canceled) && !out.begun {
-		http.Error(w, err.Error(), http.StatusBadRequest)
+		refuse(w, err.Error(), http.StatusBadRequest)
 	}
 }
 

@@ -77,7 +77,7 @@ func TestLogs(t *testing.T) {
 				tc.want = "2026-01-02T03:04:05.678901234Z one\n2026-01-02T03:04:05.678901234Z two\n2026-01-02T03:04:05.678901234Z three\n"
 			}
 		}
-		if strings.TrimSpace(got) != strings.TrimSpace(tc.want) {
+		if got != tc.want {
 			t.Errorf("%s %v: got %q, want %q", tc.pod, tc.opts, got, tc.want)
 		}
 	}

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"io"
 	"net/http"
 	"net/http/pprof"
 
@@ -54,17 +55,26 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.log.Debug("request refused", "err", err, "remote", r.RemoteAddr)
 	}
 	if user == nil {
-		http.Error(w, "Unauthorized", http.StatusUnauthorized)
+		refuse(w, "Unauthorized", http.StatusUnauthorized)
 		return
 	}
 	allowed, what, err := s.may.authorize(r, user)
 	switch {
 	case err != nil:
 		s.log.Warn("cannot ask whether a request is allowed", "err", err)
-		http.Error(w, "Authorization error ("+what+")", http.StatusInternalServerError)
+		refuse(w, "Authorization error ("+what+")", http.StatusInternalServerError)
 	case !allowed:
-		http.Error(w, "Forbidden ("+what+")", http.StatusForbidden)
+		refuse(w, "Forbidden ("+what+")\n", http.StatusForbidden)
 	default:
 		s.handler.ServeHTTP(w, r)
 	}
+}
+
+// refuse answers with a text as it is: the API server passes it on to people.
+func refuse(w http.ResponseWriter, text string, code int) {
+	h := w.Header()
+	h.Set("Content-Type", "text/plain; charset=utf-8")
+	h.Set("X-Content-Type-Options", "nosniff")
+	w.WriteHeader(code)
+	_, _ = io.WriteString(w, text) // a failed write means that the client is gone
 }

@@ -65,7 +65,7 @@ func (s *Server) container(w http.ResponseWriter, r *http.Request,
 ) {
 	opts, err := streams(r.URL.Query())
 	if err != nil {
-		http.Error(w, err.Error(), http.StatusBadRequest)
+		refuse(w, err.Error(), http.StatusBadRequest)
 		return
 	}
 	pod := s.named(w, r)
@@ -99,7 +99,7 @@ func (s *Server) portForward(w http.ResponseWriter, r *http.Request) {
 	if wsstream.IsWebSocketRequest(r) && !tunnel {
 		var err error
 		if ports, err = forwardedPorts(r.URL.Query()); err != nil {
-			http.Error(w, err.Error(), http.StatusBadRequest)
+			refuse(w, err.Error(), http.StatusBadRequest)
 			return
 		}
 	}
@@ -160,7 +160,7 @@ func (s *Server) run(w http.ResponseWriter, r *http.Request) {
 		err = fmt.Errorf("container not found (%q)", name)
 	}
 	if err != nil {
-		http.Error(w, err.Error(), http.StatusInternalServerError)
+		refuse(w, err.Error(), http.StatusInternalServerError)
 		return
 	}
 	output, code, err := s.config.Runtime.Exec(r.Context(), running.ID, strings.Split(r.URL.Query().Get("cmd"), " "), 0)
@@ -168,7 +168,7 @@ func (s *Server) run(w http.ResponseWriter, r *http.Request) {
 		err = fmt.Errorf("command '%s' exited with %d: %s", r.URL.Query().Get("cmd"), code, output)
 	}
 	if err != nil {
-		http.Error(w, err.Error(), http.StatusInternalServerError)
+		refuse(w, err.Error(), http.StatusInternalServerError)
 		return
 	}
 	writeJSON(w, output)
@@ -180,11 +180,11 @@ func (s *Server) named(w http.ResponseWriter, r *http.Request) *corev1.Pod {
 	uid := types.UID(r.PathValue("uid"))
 	switch {
 	case pod == nil:
-		http.Error(w, "pod does not exist", http.StatusNotFound)
+		refuse(w, "pod does not exist", http.StatusNotFound)
 	case uid != "" && pod.UID != uid:
-		http.Error(w, "pod not found", http.StatusNotFound)
+		refuse(w, "pod not found", http.StatusNotFound)
 	case s.config.Streams == nil && !strings.HasPrefix(r.URL.Path, "/run/"):
-		http.Error(w, "this node's runtime has no sessions", http.StatusNotImplemented)
+		refuse(w, "this node's runtime has no sessions", http.StatusNotImplemented)
 	default:
 		return pod
 	}
@@ -236,7 +236,7 @@ func (s *Server) fail(w http.ResponseWriter, err error) {
 		w.Header().Set("Retry-After", "10") // as upstream has it: too many sessions wait for their clients
 		code = http.StatusTooManyRequests
 	}
-	http.Error(w, err.Error(), code)
+	refuse(w, err.Error(), code)
 }
 
 // upgrade connects an upgraded request with location.
@@ -247,7 +247,7 @@ func (s *Server) upgrade(location *url.URL) http.Handler {
 // Error implements apiproxy.ErrorResponder.
 func (s *Server) Error(w http.ResponseWriter, _ *http.Request, err error) {
 	s.log.Debug("session with a container failed", "err", err)
-	http.Error(w, err.Error(), http.StatusInternalServerError)
+	refuse(w, err.Error(), http.StatusInternalServerError)
 }
 
 // session serves what may take over its connection, and cuts it off at the end of the server.

@@ -23,14 +23,14 @@ func (s *Server) pods(w http.ResponseWriter, _ *http.Request) { writePods(w, s.c
 func (s *Server) runningPods(w http.ResponseWriter, r *http.Request) {
 	references, err := s.config.Runtime.Pods(r.Context())
 	if err != nil {
-		http.Error(w, err.Error(), http.StatusInternalServerError)
+		refuse(w, err.Error(), http.StatusInternalServerError)
 		return
 	}
 	var pods []*corev1.Pod
 	for _, ref := range references {
 		sandbox, containers, err := s.config.Runtime.Pod(r.Context(), ref.UID)
 		if err != nil {
-			http.Error(w, err.Error(), http.StatusInternalServerError)
+			refuse(w, err.Error(), http.StatusInternalServerError)
 			return
 		}
 		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: ref.Namespace, Name: ref.Name, UID: ref.UID}}
@@ -53,7 +53,7 @@ func writePods(w http.ResponseWriter, pods []*corev1.Pod) {
 	}
 	data, err := json.Marshal(list)
 	if err != nil {
-		http.Error(w, err.Error(), http.StatusInternalServerError)
+		refuse(w, err.Error(), http.StatusInternalServerError)
 		return
 	}
 	writeJSON(w, data)
@@ -93,7 +93,7 @@ func (s *Server) healthz(w http.ResponseWriter, r *http.Request) {
 	_, verbose := r.URL.Query()["verbose"]
 	switch {
 	case failed:
-		http.Error(w, text+"healthz check failed", http.StatusInternalServerError)
+		refuse(w, text+"healthz check failed", http.StatusInternalServerError)
 	case verbose:
 		fmt.Fprint(w, text, "healthz check passed\n")
 	default:
@@ -109,7 +109,7 @@ func (s *Server) configz(w http.ResponseWriter, _ *http.Request) {
 	}
 	data, err := json.Marshal(map[string]any{"kubeletconfig": config})
 	if err != nil {
-		http.Error(w, err.Error(), http.StatusInternalServerError)
+		refuse(w, err.Error(), http.StatusInternalServerError)
 		return
 	}
 	writeJSON(w, data)
@@ -120,7 +120,7 @@ func (s *Server) nodeLogs() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		root, err := os.OpenRoot(s.config.LogDir)
 		if err != nil {
-			http.Error(w, err.Error(), http.StatusInternalServerError)
+			refuse(w, err.Error(), http.StatusInternalServerError)
 			return
 		}
 		defer root.Close()
@@ -132,19 +132,19 @@ func (s *Server) nodeLogs() http.Handler {
 func (s *Server) checkpoint(w http.ResponseWriter, r *http.Request) {
 	pod := s.config.Node.Pod(r.PathValue("namespace"), r.PathValue("pod"))
 	if pod == nil {
-		http.Error(w, "pod does not exist", http.StatusNotFound)
+		refuse(w, "pod does not exist", http.StatusNotFound)
 		return
 	}
 	name := r.PathValue("container")
 	if !hasContainer(pod, name) {
-		http.Error(w, fmt.Sprintf("container %v does not exist", name), http.StatusNotFound)
+		refuse(w, fmt.Sprintf("container %v does not exist", name), http.StatusNotFound)
 		return
 	}
 	var timeout int64
 	if values := r.URL.Query()["timeout"]; len(values) > 0 {
 		var err error
 		if timeout, err = strconv.ParseInt(values[len(values)-1], 10, 64); err != nil {
-			http.Error(w, "cannot parse value of timeout parameter", http.StatusNotFound)
+			refuse(w, "cannot parse value of timeout parameter", http.StatusNotFound)
 			return
 		}
 	}
@@ -157,12 +157,12 @@ func (s *Server) checkpoint(w http.ResponseWriter, r *http.Request) {
 		err = s.config.Checkpoints.Checkpoint(r.Context(), running.ID, file, timeout)
 	}
 	if err != nil {
-		http.Error(w, fmt.Sprintf("checkpointing of %v/%v/%v failed (%v)", pod.Namespace, pod.Name, name, err), http.StatusInternalServerError)
+		refuse(w, fmt.Sprintf("checkpointing of %v/%v/%v failed (%v)", pod.Namespace, pod.Name, name, err), http.StatusInternalServerError)
 		return
 	}
 	data, err := json.Marshal(map[string][]string{"items": {file}})
 	if err != nil {
-		http.Error(w, err.Error(), http.StatusInternalServerError)
+		refuse(w, err.Error(), http.StatusInternalServerError)
 		return
 	}
 	writeJSON(w, data)
