@@ -313,6 +313,13 @@ func advertised(config APIServerConfig) netip.Addr {
 
 // hostAddress is the first IPv4 address of this machine that others may reach, or the zero value.
 func hostAddress() netip.Addr {
+	// No packet is sent: the kernel says from which address one would be.
+	if conn, err := net.Dial("udp4", "192.0.2.1:9"); err == nil {
+		defer conn.Close()
+		if from, err := netip.ParseAddrPort(conn.LocalAddr().String()); err == nil && from.Addr().IsGlobalUnicast() {
+			return from.Addr()
+		}
+	}
 	addresses, err := net.InterfaceAddrs()
 	if err != nil {
 		return netip.Addr{}

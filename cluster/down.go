@@ -70,7 +70,7 @@ func Reset(ctx context.Context, config DownConfig, confirm func(question string)
 		return err
 	}
 	if left, err := mountsBelow(path); err != nil || len(left) > 0 { // or what is mounted would be removed
-		return errors.Join(fmt.Errorf("not removed: there are mounts in %s: %s", path, strings.Join(left, ", ")), err)
+		return errors.Join(fmt.Errorf("not removed: there are mounts in %s: %v", path, left), err)
 	}
 	if err := os.RemoveAll(path); err != nil {
 		return fmt.Errorf("remove the data directory: %w", err)

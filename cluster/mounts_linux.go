@@ -17,20 +17,25 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// mounted is a mount: where it is, and which directory of its file system is there.
+type mounted struct{ point, root string }
+
+func (m mounted) String() string { return m.point }
+
 // mountsBelow lists what is mounted below a directory, the latest first (proc_pid_mountinfo(5)).
-func mountsBelow(dir string) ([]string, error) {
+func mountsBelow(dir string) ([]mounted, error) {
 	table, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil {
 		return nil, err
 	}
-	var points []string
+	var points []mounted
 	for lines := bufio.NewScanner(bytes.NewReader(table)); lines.Scan(); {
 		fields := strings.Fields(lines.Text())
 		if len(fields) < 5 {
 			continue
 		}
 		if point := unescape(fields[4]); strings.HasPrefix(point, dir+"/") {
-			points = append(points, point)
+			points = append(points, mounted{point, unescape(fields[3])})
 		}
 	}
 	slices.Reverse(points)
@@ -53,17 +58,18 @@ func unescape(text string) string {
 	return out.String()
 }
 
-// unmount takes away what nodes have mounted: below the directories in a node's directory. What is mounted on those, or further up, somebody has put
-// there for us to use.
+// unmount takes away what nodes have mounted: below the directories in a node's directory, and such a directory on itself. What else is
+// mounted on those, or further up, somebody has put there for us to use.
 func (c DownConfig) unmount() error {
 	points, err := mountsBelow(filepath.Join(c.DataDir, "nodes"))
 	if err != nil {
 		return err
 	}
 	var errs []error
-	for _, point := range points {
+	for _, m := range points {
+		point := m.point
 		within, err := filepath.Rel(filepath.Join(c.DataDir, "nodes"), point)
-		if err != nil || strings.Count(within, "/") < 2 { // NODE/kubelet
+		if err != nil || strings.Count(within, "/") < 2 && !strings.HasSuffix(m.root, "/nodes/"+within) { // NODE/kubelet
 			continue
 		}
 		if err := unix.Unmount(point, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW); err != nil && !errors.Is(err, unix.EINVAL) && !errors.Is(err, unix.ENOENT) {
