@@ -8,6 +8,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -39,7 +40,7 @@ type Daemon struct {
 	adoptPatience time.Duration
 	stopPatience  time.Duration
 
-	running *process // what Start has started or adopted; Start and Run are not called at once
+	running atomic.Pointer[process] // what was started or adopted last, nil when that failed; written by Start, Stop and Run, one at a time
 }
 
 // New checks the configuration and that the programs are there. It starts nothing.
@@ -70,7 +71,7 @@ func Find(rootDir string) (*Daemon, error) {
 	if err != nil {
 		return nil, err
 	}
-	d.running = p
+	d.running.Store(p)
 	return d, nil
 }
 
@@ -97,8 +98,8 @@ func (d *Daemon) Start(ctx context.Context) error {
 		if err == nil || ctx.Err() != nil {
 			return err
 		}
-		d.log.Warn("starting containerd again, the one that runs does not answer", "pid", d.running.PID, "err", err)
-		if err := d.end(ctx, d.running); err != nil {
+		d.log.Warn("starting containerd again, the one that runs does not answer", "pid", d.running.Load().PID, "err", err)
+		if err := d.end(ctx, d.running.Load()); err != nil {
 			return err
 		}
 		if _, err := d.start(ctx); err != nil {
@@ -122,7 +123,7 @@ func (d *Daemon) start(ctx context.Context) (adopted bool, err error) {
 	}
 	if old != nil && old.alive() {
 		if old.Identity == wanted.Identity {
-			d.running = old
+			d.running.Store(old)
 			d.log.Info("adopted containerd", "pid", old.PID)
 			return true, nil
 		}
@@ -179,7 +180,7 @@ func (d *Daemon) launch(p *process) error {
 	if err := p.write(d.config.processFile()); err != nil {
 		return errors.Join(fmt.Errorf("note the process of containerd: %w", err), d.end(context.Background(), p))
 	}
-	d.running = p
+	d.running.Store(p)
 	d.log.Info("started containerd", "pid", p.PID)
 	return nil
 }
@@ -197,11 +198,11 @@ func (d *Daemon) supervise(ctx context.Context) error {
 	pause := minPause
 	for {
 		began := time.Now()
-		if d.running != nil {
-			if err := d.running.wait(ctx); err != nil {
+		if p := d.running.Load(); p != nil {
+			if err := p.wait(ctx); err != nil {
 				return err
 			}
-			d.log.Warn("containerd has ended", "pid", d.running.PID, "log", d.config.logFile())
+			d.log.Warn("containerd has ended", "pid", p.PID, "log", d.config.logFile())
 		}
 		if time.Since(began) > steady {
 			pause = minPause
@@ -213,7 +214,7 @@ func (d *Daemon) supervise(ctx context.Context) error {
 		}
 		pause = min(2*pause, maxPause)
 		if _, err := d.start(ctx); err != nil {
-			d.running = nil
+			d.running.Store(nil)
 			d.log.Error("cannot start containerd", "err", err)
 		}
 	}
@@ -235,7 +236,7 @@ func (d *Daemon) Ready(ctx context.Context) error {
 		if err == nil {
 			return nil
 		}
-		if d.running != nil && !d.running.alive() {
+		if p := d.running.Load(); p != nil && !p.alive() {
 			return fmt.Errorf("containerd has ended; the last of its log, %s:\n%s", d.config.logFile(), d.lastWords())
 		}
 		if status.Code(err) == codes.Unimplemented { // it serves when all its plug-ins have started

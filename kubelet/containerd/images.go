@@ -105,10 +105,11 @@ func (d *Daemon) Import(ctx context.Context, file string) ([]string, error) {
 
 // importFile has ctr import an archive. containerd's client stays out of this binary, and ctr does what it would.
 func (d *Daemon) importFile(ctx context.Context, file string, images []archived, labels ...string) error {
-	if d.running == nil {
+	p := d.running.Load()
+	if p == nil {
 		return ErrNotRunning
 	}
-	args := []string{"--address", d.config.socket(), "--namespace", namespace, "images", "import", "--local", "--snapshotter", d.running.Snapshotter}
+	args := []string{"--address", d.config.socket(), "--namespace", namespace, "images", "import", "--local", "--snapshotter", p.Snapshotter}
 	for _, label := range labels {
 		args = append(args, "--label", label)
 	}

@@ -112,17 +112,7 @@ func TestRun_ContainerdKilled(t *testing.T) {
 
 func TestStart_Adopts(t *testing.T) {
 	config := containerdtest.Config(t)
-	first, err := containerd.New(config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { stop(t, config) })
-	if err := first.Start(testContext(t)); err != nil {
-		t.Fatal(err)
-	}
-	if err := first.Load(testContext(t)); err != nil {
-		t.Fatal(err)
-	}
+	first := start(t, config)
 	c := connect(t, first)
 	_, container := c.runDemo(t, "demo")
 	began, pid := c.started(t, container), process(t, config)
@@ -191,6 +181,23 @@ func TestStart_Hangs(t *testing.T) {
 	}
 }
 
+// start has a daemon with images that nobody watches over.
+func start(t *testing.T, config containerd.Config) *containerd.Daemon {
+	t.Helper()
+	d, err := containerd.New(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { stop(t, config) })
+	if err := d.Start(testContext(t)); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Load(testContext(t)); err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
 // stop ends whatever runs with a configuration.
 func stop(t *testing.T, config containerd.Config) {
 	t.Helper()
@@ -236,7 +243,7 @@ func left(t *testing.T, config containerd.Config) {
 
 func TestStop(t *testing.T) {
 	config := containerdtest.Config(t)
-	c := connect(t, containerdtest.StartWith(t, config))
+	c := connect(t, start(t, config))
 	c.runDemo(t, "demo")
 	c.runDemo(t, "demo", "ignore-term")
 	changed := config
@@ -251,17 +258,7 @@ func TestStop(t *testing.T) {
 
 func TestStop_AfterEverythingWasKilled(t *testing.T) {
 	config := containerdtest.Config(t)
-	d, err := containerd.New(config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { stop(t, config) })
-	if err := d.Start(testContext(t)); err != nil {
-		t.Fatal(err)
-	}
-	if err := d.Load(testContext(t)); err != nil {
-		t.Fatal(err)
-	}
+	d := start(t, config)
 	connect(t, d).runDemo(t, "demo")
 	for _, pid := range slices.Concat([]int{process(t, config)}, processes(t, "containerd-shim-runc-v2")) {
 		kill(t, pid)
@@ -273,17 +270,7 @@ func TestStop_AfterEverythingWasKilled(t *testing.T) {
 // Like a power cut: all processes end at once, and what was volatile is gone.
 func TestStart_AfterPowerCut(t *testing.T) {
 	config := containerdtest.Config(t)
-	d, err := containerd.New(config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { stop(t, config) })
-	if err := d.Start(testContext(t)); err != nil {
-		t.Fatal(err)
-	}
-	if err := d.Load(testContext(t)); err != nil {
-		t.Fatal(err)
-	}
+	d := start(t, config)
 	c := connect(t, d)
 	sandbox, container := c.runDemo(t, "demo")
 	for _, pid := range slices.Concat([]int{process(t, config)}, processes(t, "containerd-shim-runc-v2"), processes(t, "/demo"), processes(t, "/pause")) {

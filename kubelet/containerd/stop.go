@@ -28,11 +28,11 @@ func (d *Daemon) Stop(ctx context.Context) error {
 	} else if err := d.removePods(ctx); err != nil {
 		failed = err
 	}
-	if d.running != nil {
-		if err := d.end(ctx, d.running); err != nil {
+	if p := d.running.Load(); p != nil {
+		if err := d.end(ctx, p); err != nil {
 			return errors.Join(failed, err)
 		}
-		d.running = nil
+		d.running.Store(nil)
 	}
 	// What could not be asked to go is taken away: the shims know no more than their containers.
 	if err := d.clearState(ctx); err != nil {
@@ -49,7 +49,7 @@ func (d *Daemon) reach(ctx context.Context, p *process) error {
 	if !p.alive() {
 		return d.Start(ctx)
 	}
-	d.running = p
+	d.running.Store(p)
 	patient, cancel := context.WithTimeout(ctx, d.adoptPatience)
 	defer cancel()
 	if err := d.Ready(patient); err == nil || ctx.Err() != nil {
