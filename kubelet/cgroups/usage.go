@@ -5,9 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"strconv"
+	"sync"
+	"syscall"
 	"time"
 )
 
@@ -40,7 +41,7 @@ func (t *Tree) Usage(group string) (Usage, error) {
 		read = t.usageV2
 	}
 	if err := read(group, &u); err != nil {
-		if errors.Is(err, fs.ErrNotExist) {
+		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENODEV) { // ENODEV: it went while it was read
 			return Usage{}, fmt.Errorf("%w: %s", ErrGone, group)
 		}
 		return Usage{}, fmt.Errorf("read usage of group %s: %w", group, err)
@@ -191,34 +192,65 @@ func machineMemory() (used uint64, err error) {
 }
 
 // readNumber reads a file with one number; "max" is 0.
-func readNumber(dir, file string) (uint64, error) {
-	content, err := os.ReadFile(dir + "/" + file)
-	if err != nil {
-		return 0, err
-	}
-	content = bytes.TrimSpace(content)
-	if string(content) == "max" {
-		return 0, nil
-	}
-	return strconv.ParseUint(string(content), 10, 64)
+func readNumber(dir, file string) (number uint64, err error) {
+	failed := readFile(dir, file, func(content []byte) {
+		if content = bytes.TrimSpace(content); string(content) != "max" {
+			number, err = strconv.ParseUint(string(content), 10, 64)
+		}
+	})
+	return number, errors.Join(failed, err)
 }
 
-// readPairs reads a file of lines with a name and a number.
+// readPairs reads a file of lines with a name and a number. The name is good until pair returns.
 func readPairs(dir, file string, pair func(key []byte, value uint64)) error {
-	content, err := os.ReadFile(dir + "/" + file)
+	return readFile(dir, file, func(content []byte) {
+		for line := range bytes.Lines(content) {
+			key, rest, _ := bytes.Cut(bytes.TrimSuffix(line, []byte("\n")), []byte(" "))
+			number, _, _ := bytes.Cut(bytes.TrimLeft(rest, " "), []byte(" "))
+			if value, err := strconv.ParseUint(string(number), 10, 64); err == nil {
+				pair(key, value)
+			}
+		}
+	})
+}
+
+// buffers are for reading files of groups, of which a round of measuring reads thousands.
+var buffers = sync.Pool{New: func() any { return new([16 << 10]byte) }}
+
+// readFile shows what is in a file, at most 16 KiB of it, until use returns. It goes to the kernel directly: an os.File for each of
+// thousands of small files costs as much as reading them.
+func readFile(dir, file string, use func(content []byte)) error {
+	path := dir + "/" + file
+	fd, err := retry(func() (int, error) { return syscall.Open(path, syscall.O_RDONLY|syscall.O_CLOEXEC, 0) })
 	if err != nil {
-		return err
+		return &fs.PathError{Op: "open", Path: path, Err: err}
 	}
-	for line := range bytes.Lines(content) {
-		fields := bytes.Fields(line)
-		if len(fields) < 2 {
-			continue
+	defer syscall.Close(fd) //nolint:errcheck // nothing was written
+	buffer := buffers.Get().(*[16 << 10]byte)
+	defer buffers.Put(buffer)
+	size := 0
+	for size < len(buffer) {
+		n, err := retry(func() (int, error) { return syscall.Read(fd, buffer[size:]) })
+		if err != nil {
+			return &fs.PathError{Op: "read", Path: path, Err: err}
 		}
-		if value, err := strconv.ParseUint(string(fields[1]), 10, 64); err == nil {
-			pair(fields[0], value)
+		if n == 0 {
+			break
 		}
+		size += n
 	}
+	use(buffer[:size])
 	return nil
+}
+
+// retry calls until it is not interrupted.
+func retry(call func() (int, error)) (int, error) {
+	for {
+		n, err := call()
+		if !errors.Is(err, syscall.EINTR) {
+			return n, err
+		}
+	}
 }
 
 // Processes lists the processes of a group, without those of groups below.
