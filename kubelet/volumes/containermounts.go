@@ -16,8 +16,8 @@ import (
 	"vigil/kubelet/volumes/mount"
 )
 
-// Mounts are the bind mounts for a container's volumeMounts. The volumes are there: Mount has succeeded for the pod. It fails with a
-// *kubelet.ContainerError. done is nil.
+// Mounts are the bind mounts for a container's volumeMounts, whose subPathExprs the caller has put into their subPaths. The volumes are
+// there: Mount has succeeded for the pod. It fails with a *kubelet.ContainerError. done is nil.
 func (m *Manager) Mounts(ctx context.Context, pod *corev1.Pod, container *corev1.Container) (mounts []kubelet.Mount, done func(), err error) {
 	p := m.pod(pod.UID)
 	p.mu.Lock()
@@ -50,19 +50,18 @@ func (m *Manager) containerMount(ctx context.Context, p *podVolumes, pod *corev1
 	if result.RecursiveReadOnly, err = m.recursive(pod, of, have); err != nil {
 		return kubelet.Mount{}, fmt.Errorf("failed to resolve recursive read-only mode: %w", err)
 	}
-	subPath, err := m.subPath(ctx, pod, container, of)
-	if err != nil {
+	if err := checkSubPath(of.SubPath); err != nil {
 		return kubelet.Mount{}, err
 	}
 	if source := have.volume.Spec.Image; source != nil && have.volume.PV == nil {
-		return m.imageMount(ctx, pod, source, subPath, result)
+		return m.imageMount(ctx, pod, source, of.SubPath, result)
 	}
 	result.HostPath = have.mounted.Path
 	if result.HostPath == "" {
 		result.HostPath = have.volume.Dir
 	}
-	if subPath != "" {
-		if result.HostPath, err = m.mountSubPath(ctx, pod, container, i, result.HostPath, subPath, have); err != nil {
+	if of.SubPath != "" {
+		if result.HostPath, err = m.mountSubPath(ctx, pod, container, i, result.HostPath, have); err != nil {
 			return kubelet.Mount{}, err
 		}
 	}
@@ -124,47 +123,34 @@ func (m *Manager) imageMount(ctx context.Context, pod *corev1.Pod, source *corev
 	return result, nil
 }
 
-// subPath is the path inside of the volume that a container wants; "" for all of it.
-func (m *Manager) subPath(ctx context.Context, pod *corev1.Pod, container *corev1.Container, of *corev1.VolumeMount) (string, error) {
-	path := of.SubPath
-	if of.SubPathExpr != "" {
-		if m.config.Expand == nil {
-			return "", fmt.Errorf("cannot expand subPathExpr %q: the environment is not known", of.SubPathExpr)
-		}
-		var err error
-		if path, err = m.config.Expand(ctx, pod, container, of.SubPathExpr); err != nil {
-			return "", err
-		}
-	}
-	if path == "" {
-		return "", nil
-	}
+// checkSubPath fails for paths that cannot be inside of a volume.
+func checkSubPath(path string) error {
 	if filepath.IsAbs(path) {
-		return "", fmt.Errorf("error SubPath `%s` must not be an absolute path", path)
+		return fmt.Errorf("error SubPath `%s` must not be an absolute path", path)
 	}
 	for element := range strings.SplitSeq(path, "/") {
 		if element == ".." {
-			return "", fmt.Errorf("unable to provision SubPath `%s`: must not contain '..'", path)
+			return fmt.Errorf("unable to provision SubPath `%s`: must not contain '..'", path)
 		}
 	}
-	return path, nil
+	return nil
 }
 
 // mountSubPath makes the place where a container finds a part of a volume: what the kernel found below the volume, which symlinks cannot
 // have led out of it, is mounted at pods/UID/volume-subpaths/VOLUME/CONTAINER/N.
-func (m *Manager) mountSubPath(ctx context.Context, pod *corev1.Pod, container *corev1.Container, i int, base, subPath string, have *made) (string, error) {
+func (m *Manager) mountSubPath(ctx context.Context, pod *corev1.Pod, container *corev1.Container, i int, base string, have *made) (string, error) {
 	of := &container.VolumeMounts[i]
 	target := filepath.Join(m.podDir(pod.UID), "volume-subpaths", have.volume.specName(), container.Name, strconv.Itoa(i))
 	if err := ensureHostPath(have, base); err != nil {
 		return "", err
 	}
-	found, err := mount.OpenBeneath(base, subPath)
+	found, err := mount.OpenBeneath(base, of.SubPath)
 	if errors.Is(err, fs.ErrNotExist) {
-		if err := mount.MakeDirBeneath(base, subPath); err != nil {
+		if err := mount.MakeDirBeneath(base, of.SubPath); err != nil {
 			m.config.Logger.Warn("cannot make subPath", "pod", pod.Name, "namespace", pod.Namespace, "volume", of.Name, "error", err)
 			return "", fmt.Errorf("failed to create subPath directory for volumeMount %q of container %q", of.Name, container.Name)
 		}
-		found, err = mount.OpenBeneath(base, subPath)
+		found, err = mount.OpenBeneath(base, of.SubPath)
 	}
 	if err == nil {
 		defer found.Close()

@@ -35,8 +35,6 @@ type Config struct {
 	Allocatable func() corev1.ResourceList
 	// Image pulls the image of an image volume if its policy asks for it, and returns its ID. Nil: there are no image volumes.
 	Image func(ctx context.Context, pod *corev1.Pod, image string, policy corev1.PullPolicy) (string, error)
-	// Expand replaces $(NAME) by the values of a container's environment, and fails where there is none (subPathExpr). Nil: expressions fail.
-	Expand func(ctx context.Context, pod *corev1.Pod, container *corev1.Container, expression string) (string, error)
 	// RecursiveReadOnly says whether the runtime can do that for a runtime class' handler ("" is the default one). Nil: it cannot.
 	RecursiveReadOnly func(handler string) bool
 

@@ -357,11 +357,7 @@ func TestUnmount_Unknown(t *testing.T) {
 }
 
 func TestSubPath(t *testing.T) {
-	w := newWorld(t, func(c *Config) {
-		c.Expand = func(_ context.Context, pod *corev1.Pod, _ *corev1.Container, expression string) (string, error) {
-			return strings.ReplaceAll(expression, "$(NAME)", pod.Name), nil
-		}
-	})
+	w := newWorld(t)
 	w.configMap("m", map[string]string{"a": "1", "b": "2"})
 	host := t.TempDir()
 	must(t, os.WriteFile(filepath.Join(host, "f"), []byte("host"), 0o644))
@@ -370,7 +366,6 @@ func TestSubPath(t *testing.T) {
 		pod.Spec.Containers[0].VolumeMounts = []corev1.VolumeMount{
 			{Name: "config", MountPath: "/a", SubPath: "a"},
 			{Name: "disk", MountPath: "/new", SubPath: "x/y"},
-			{Name: "disk", MountPath: "/expr", SubPathExpr: "of-$(NAME)"},
 			{Name: "host", MountPath: "/file", SubPath: "f", ReadOnly: true},
 		}
 	}, named("config", fromConfigMap("m")), named("disk", empty("", "")), named("host", corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: host}}))
@@ -393,7 +388,7 @@ func TestSubPath(t *testing.T) {
 	if read(filepath.Join(disk, "x/y/f")) != "new" {
 		t.Error("a new directory is not in the volume")
 	}
-	info, err := os.Stat(filepath.Join(disk, "of-p"))
+	info, err := os.Stat(filepath.Join(disk, "x"))
 	must(t, err)
 	if info.Mode() != os.ModeDir|0o777 {
 		t.Errorf("a new directory has mode %v", info.Mode())

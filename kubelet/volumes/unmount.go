@@ -151,19 +151,3 @@ func unmountBelow(ctx context.Context, dir string) error {
 	}
 	return failed
 }
-
-// Reset unmounts everything below a kubelet's root directory, the directory's own mount included, and removes nothing. It is for when
-// no container runs any more.
-func Reset(ctx context.Context, rootDir string) error {
-	root, err := filepath.EvalSymlinks(rootDir)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return fmt.Errorf("root directory of volumes: %w", err)
-	}
-	if root, err = filepath.Abs(root); err != nil {
-		return fmt.Errorf("root directory of volumes: %w", err)
-	}
-	return unmountBelow(ctx, root)
-}

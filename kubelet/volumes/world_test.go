@@ -70,7 +70,7 @@ func newWorld(t *testing.T, change ...func(*Config)) *world {
 	w.background(func(ctx context.Context) error {
 		return w.manager.Run(ctx, func(uid types.UID) { w.told <- uid })
 	})
-	t.Cleanup(func() { must(t, Reset(context.Background(), root)) })
+	t.Cleanup(func() { must(t, unmountBelow(context.Background(), root)) })
 	_, err = w.admin.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "a"}}, metav1.CreateOptions{})
 	must(t, err)
 	_, err = w.admin.CoreV1().ServiceAccounts("a").Create(t.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "default"}}, metav1.CreateOptions{})
