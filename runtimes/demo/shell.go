@@ -7,8 +7,6 @@ import (
 	"os"
 	"strconv"
 	"strings"
-	"syscall"
-	"unsafe"
 )
 
 // shell reads lines and runs each as a command; $? is the status of the one before. With -c it runs one line, in which
@@ -40,15 +38,14 @@ func exitOrNil(status int) error {
 	return exit(status)
 }
 
-// terminal says whether in is a terminal.
+// terminal says whether in is a terminal, or looks like one.
 func terminal(in any) bool {
 	file, ok := in.(*os.File)
 	if !ok {
 		return false
 	}
-	var settings [64]byte // larger than struct termios
-	_, _, errno := syscall.Syscall(syscall.SYS_IOCTL, file.Fd(), syscall.TCGETS, uintptr(unsafe.Pointer(&settings[0])))
-	return errno == 0
+	info, err := file.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }
 
 // interpreter is a shell's state.
