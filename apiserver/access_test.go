@@ -323,3 +323,21 @@ func TestConnections_Refused(t *testing.T) {
 		}
 	}
 }
+
+// TestConnections_Admission asks admission about a connection before it looks for what is connected to.
+func TestConnections_Admission(t *testing.T) {
+	s := apiservertest.Start(t, func(c *apiserver.Config) { c.Admission.Enable = []string{"AlwaysDeny"} })
+	c := newClient(t, s.Admin())
+	for path, want := range map[string]string{
+		"namespaces/default/pods/p/exec?command=ls": `pods "p" is forbidden: admission control is denying all modifications`,
+		"namespaces/default/services/s/proxy/x":     `services "s" is forbidden: admission control is denying all modifications`,
+		"nodes/n/proxy/x":                           `nodes "n" is forbidden: admission control is denying all modifications`,
+	} {
+		if r := c.do("POST", "/api/v1/"+path, ""); r.code != 403 || r.status().Message != want {
+			t.Errorf("%s: got %d %s", path, r.code, r.body)
+		}
+	}
+	if r := c.get("/api/v1/namespaces/default/pods/p/log"); r.code != 404 { // is read, not connected to
+		t.Errorf("log: got %d %s", r.code, r.body)
+	}
+}

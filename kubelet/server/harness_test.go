@@ -81,6 +81,12 @@ func (r *rights) Authorize(_ context.Context, a *authz.Attributes) (bool, string
 
 func start(t testing.TB, change ...func(*server.Config)) *cluster {
 	t.Helper()
+	return startWith(t, func(*cluster, *apiserver.Config) {}, change...)
+}
+
+// startWith is start with changes of the API server, too.
+func startWith(t testing.TB, api func(*cluster, *apiserver.Config), change ...func(*server.Config)) *cluster {
+	t.Helper()
 	c := &cluster{dir: t.TempDir(), rights: &rights{granted: map[string]bool{}}}
 	now := time.Now()
 	var err error
@@ -99,6 +105,7 @@ func start(t testing.TB, change ...func(*server.Config)) *cluster {
 		config.Connections = connect.Config{AllowLoopback: true, Kubelets: connect.Kubelets{
 			CertFile: c.file("client.crt"), KeyFile: c.file("client.key"), CAFile: c.file("ca.crt"), PreferredAddressTypes: []string{"InternalIP"},
 		}}
+		api(c, config)
 	})
 	c.client = c.Clientset()
 	theirs, err := os.ReadFile(clientCA)
