@@ -15,14 +15,14 @@ var (
 // volumeSeries are of each volume that is a claim's.
 var volumeSeries = []struct {
 	desc  *prometheus.Desc
-	value func(*volumeDisk) uint64
+	value func(*Volume) uint64
 }{
-	{ofClaim("capacity_bytes", "Capacity in bytes of the volume"), func(v *volumeDisk) uint64 { return v.files.Capacity }},
-	{ofClaim("available_bytes", "Number of available bytes in the volume"), func(v *volumeDisk) uint64 { return v.files.Available }},
-	{ofClaim("used_bytes", "Number of used bytes in the volume"), func(v *volumeDisk) uint64 { return v.bytes }},
-	{ofClaim("inodes", "Maximum number of inodes in the volume"), func(v *volumeDisk) uint64 { return v.files.Inodes }},
-	{ofClaim("inodes_free", "Number of free inodes in the volume"), func(v *volumeDisk) uint64 { return v.files.InodesFree }},
-	{ofClaim("inodes_used", "Number of used inodes in the volume"), func(v *volumeDisk) uint64 { return v.inodes }},
+	{ofClaim("capacity_bytes", "Capacity in bytes of the volume"), func(v *Volume) uint64 { return v.Filesystem.Capacity }},
+	{ofClaim("available_bytes", "Number of available bytes in the volume"), func(v *Volume) uint64 { return v.Filesystem.Available }},
+	{ofClaim("used_bytes", "Number of used bytes in the volume"), func(v *Volume) uint64 { return v.Bytes }},
+	{ofClaim("inodes", "Maximum number of inodes in the volume"), func(v *Volume) uint64 { return v.Filesystem.Inodes }},
+	{ofClaim("inodes_free", "Number of free inodes in the volume"), func(v *Volume) uint64 { return v.Filesystem.InodesFree }},
+	{ofClaim("inodes_used", "Number of used inodes in the volume"), func(v *Volume) uint64 { return v.Inodes }},
 }
 
 func ofClaim(name, help string) *prometheus.Desc {
@@ -49,7 +49,7 @@ func (c podCollector) Collect(out chan<- prometheus.Metric) {
 	emit := &emitter{out: out}
 	emit.gauge(nodeNameDesc, 1, c.config.Node)
 	running, containers := 0, map[string]int{"running": 0}
-	claims := map[[2]string]*volumeDisk{} // a claim that several pods use is one
+	claims := map[[2]string]*Volume{} // a claim that several pods use is one
 	for _, pod := range c.config.Pods() {
 		if active := countContainers(pod, containers); active {
 			running++
@@ -61,8 +61,8 @@ func (c podCollector) Collect(out chan<- prometheus.Metric) {
 			continue
 		}
 		for i := range disk.volumes {
-			if v := &disk.volumes[i]; v.claim != "" {
-				claims[[2]string{pod.Namespace, v.claim}] = v
+			if v := &disk.volumes[i]; v.Claim != "" {
+				claims[[2]string{pod.Namespace, v.Claim}] = v
 			}
 		}
 	}

@@ -20,7 +20,7 @@ import (
 // podDisk is what a pod has on disk. It is never changed once it is published.
 type podDisk struct {
 	time    time.Time
-	volumes []volumeDisk
+	volumes []Volume
 	layers  map[string]layer    // writable layers by container ID
 	logs    map[string]usedDisk // by container name
 	other   usedDisk            // what the kubelet itself keeps for the pod: etc-hosts
@@ -39,12 +39,14 @@ type layer struct {
 	time time.Time
 }
 
-type volumeDisk struct {
-	usedDisk
-	name      string
-	claim     string // of a PersistentVolumeClaim; "": none
-	ephemeral bool   // on the node's disk, and gone with the pod
-	files     machine.Filesystem
+// Volume is what a volume of a pod takes.
+type Volume struct {
+	Name  string // the pod's
+	Claim string // of a PersistentVolumeClaim; "": none
+	// Local says that it counts as the pod's use of ephemeral storage: it is on the node's disk, and gone with the pod.
+	Local         bool
+	Bytes, Inodes uint64
+	Filesystem    machine.Filesystem // that it is on
 }
 
 // fileSystems are those of the runtime.
@@ -140,11 +142,8 @@ func usedOf(usage *runtimeapi.FilesystemUsage) usedDisk {
 
 func (p *Provider) countPod(pod *corev1.Pod, layers map[string]layer) *podDisk {
 	d := &podDisk{time: time.Now(), layers: layers, logs: map[string]usedDisk{}}
-	dir := filepath.Join(p.config.RootDir, "pods", string(pod.UID))
-	for i := range pod.Spec.Volumes {
-		if v, ok := p.countVolume(pod, dir, &pod.Spec.Volumes[i]); ok {
-			d.volumes = append(d.volumes, v)
-		}
+	if p.config.Volumes != nil {
+		d.volumes = p.config.Volumes(pod.UID)
 	}
 	logs := filepath.Join(p.config.LogDir, pod.Namespace+"_"+pod.Name+"_"+string(pod.UID))
 	entries, _ := os.ReadDir(logs) // a pod without logs has none
@@ -153,53 +152,8 @@ func (p *Provider) countPod(pod *corev1.Pod, layers map[string]layer) *podDisk {
 			d.logs[entry.Name()] = count(filepath.Join(logs, entry.Name()))
 		}
 	}
-	d.other = count(filepath.Join(dir, "etc-hosts"))
+	d.other = count(filepath.Join(p.config.RootDir, "pods", string(pod.UID), "etc-hosts"))
 	return d
-}
-
-// countVolume counts what is in a volume. Those of the host, and those that are not mounted, have no figures.
-func (p *Provider) countVolume(pod *corev1.Pod, dir string, volume *corev1.Volume) (volumeDisk, bool) {
-	v := volumeDisk{name: volume.Name}
-	path, plugin := "", ""
-	switch {
-	case volume.EmptyDir != nil:
-		plugin, v.ephemeral = "empty-dir", volume.EmptyDir.Medium == corev1.StorageMediumDefault
-	case volume.ConfigMap != nil:
-		plugin, v.ephemeral = "configmap", true
-	case volume.Secret != nil:
-		plugin = "secret"
-	case volume.Projected != nil:
-		plugin = "projected"
-	case volume.DownwardAPI != nil:
-		plugin, v.ephemeral = "downward-api", true
-	default:
-		if p.config.VolumePath == nil {
-			return v, false
-		}
-		mounted := false
-		if path, mounted = p.config.VolumePath(pod, volume.Name); !mounted {
-			return v, false
-		}
-		switch {
-		case volume.PersistentVolumeClaim != nil:
-			v.claim = volume.PersistentVolumeClaim.ClaimName
-		case volume.Ephemeral != nil:
-			v.claim = pod.Name + "-" + volume.Name
-		}
-	}
-	if plugin != "" {
-		path = filepath.Join(dir, "volumes", "kubernetes.io~"+plugin, volume.Name)
-	}
-	var err error
-	if v.files, err = machine.Stat(path); err != nil {
-		return v, false
-	}
-	if plugin == "" {
-		v.usedDisk = usedDisk{bytes: v.files.Used, inodes: v.files.InodesUsed} // a volume of others is a file system of its own
-	} else {
-		v.usedDisk = count(path)
-	}
-	return v, true
 }
 
 // count adds up what is below a path on its file system, a file with several names once.

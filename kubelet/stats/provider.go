@@ -48,9 +48,7 @@ type Config struct {
 	RootDir string // --root-dir, whose file system is the node's
 	LogDir  string // --pod-log-dir; "": /var/log/pods
 
-	// VolumePath says where a volume is that others have provided (claims, CSI) and whether it is mounted; nil: they are left out.
-	// Volumes that live and die with their pod are found below RootDir.
-	VolumePath func(pod *corev1.Pod, volume string) (path string, mounted bool)
+	Volumes func(pod types.UID) []Volume // measures the volumes of a pod that it can; nil: they are left out
 
 	Period     time.Duration // between rounds; 0: 10 s
 	DiskPeriod time.Duration // between rounds of counting what is on disk; 0: 1 min

@@ -96,14 +96,10 @@ func fixture(t *testing.T) (*node, *Provider, time.Time) {
 		},
 	}
 	root := t.TempDir()
-	volume := filepath.Join(root, "pods/a/volumes/kubernetes.io~empty-dir/scratch")
-	if err := os.MkdirAll(volume, 0o755); err != nil {
+	if err := os.MkdirAll(filepath.Join(root, "pods/a"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(volume, "file"), make([]byte, 100<<10), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Link(filepath.Join(volume, "file"), filepath.Join(volume, "again")); err != nil {
+	if err := os.WriteFile(filepath.Join(root, "pods/a/etc-hosts"), make([]byte, 1000), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	logs := filepath.Join(root, "logs/default_pod-a_a/known")
@@ -118,10 +114,6 @@ func fixture(t *testing.T) (*node, *Provider, time.Time) {
 			ObjectMeta: metav1.ObjectMeta{Name: "pod-a", Namespace: "default", UID: types.UID("a")},
 			Spec: corev1.PodSpec{
 				Containers: []corev1.Container{{Name: "known", Image: "demo", Resources: corev1.ResourceRequirements{Limits: corev1.ResourceList{"cpu": resource.MustParse("500m")}}}, {Name: "asked"}},
-				Volumes: []corev1.Volume{
-					{Name: "scratch", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}},
-					{Name: "host", VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/"}}},
-				},
 			},
 		},
 		{ObjectMeta: metav1.ObjectMeta{Name: "does-not-run", Namespace: "default", UID: "b"}},
@@ -129,6 +121,12 @@ func fixture(t *testing.T) (*node, *Provider, time.Time) {
 	p := New(Config{
 		Node: "node-1", Pods: func() []*corev1.Pod { return pods }, Runtime: n, Images: n, Groups: n, RootDir: root, LogDir: filepath.Join(root, "logs"),
 		Period: 2 * time.Second,
+		Volumes: func(pod types.UID) []Volume {
+			if pod != "a" {
+				return nil
+			}
+			return []Volume{{Name: "scratch", Local: true, Bytes: 100 << 10, Inodes: 2}, {Name: "claimed", Claim: "data", Bytes: 1 << 30}}
+		},
 	})
 	return n, p, start
 }
@@ -171,7 +169,7 @@ func TestSummary(t *testing.T) {
 	if asked.Name != "asked" || *asked.CPU.UsageCoreNanoSeconds != 5e9 || *asked.Memory.WorkingSetBytes != 77 || *asked.Rootfs.UsedBytes != 4096 || *asked.Rootfs.InodesUsed != 2 {
 		t.Errorf("asked: %+v", asked)
 	}
-	if len(pod.VolumeStats) != 1 || pod.VolumeStats[0].Name != "scratch" || *pod.VolumeStats[0].UsedBytes < 100<<10 || *pod.VolumeStats[0].UsedBytes >= 200<<10 || *pod.VolumeStats[0].InodesUsed != 2 {
+	if len(pod.VolumeStats) != 2 || pod.VolumeStats[0].Name != "scratch" || *pod.VolumeStats[0].UsedBytes != 100<<10 || *pod.VolumeStats[0].InodesUsed != 2 || pod.VolumeStats[1].PVCRef.Name != "data" {
 		t.Errorf("volumes: %+v", pod.VolumeStats)
 	}
 	if sum := *pod.EphemeralStorage.UsedBytes; sum < 124<<10 || sum > 160<<10 {
@@ -251,11 +249,6 @@ func TestCollector(t *testing.T) {
 	pods[0].Status.ContainerStatuses = []corev1.ContainerStatus{
 		{State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}, {State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{}}},
 	}
-	pods[0].Spec.Volumes = append(pods[0].Spec.Volumes, corev1.Volume{Name: "claimed", VolumeSource: corev1.VolumeSource{
-		PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "data"},
-	}})
-	where := t.TempDir()
-	p.config.VolumePath = func(_ *corev1.Pod, volume string) (string, bool) { return where, volume == "claimed" }
 	if err := p.CountDisks(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -302,6 +295,22 @@ func TestRates(t *testing.T) {
 	r.forget()
 	if r.forget(); len(r.bases) != 0 {
 		t.Error("remembers what has gone")
+	}
+}
+
+func TestCount(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "file"), make([]byte, 100<<10), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Link(filepath.Join(dir, "file"), filepath.Join(dir, "again")); err != nil {
+		t.Fatal(err)
+	}
+	if got := count(dir); got.bytes < 100<<10 || got.bytes >= 150<<10 || got.inodes != 2 {
+		t.Errorf("a directory with a file of 100 KiB that has two names: %+v", got)
+	}
+	if got := count(filepath.Join(dir, "nothing")); got != (usedDisk{}) {
+		t.Errorf("nothing: %+v", got)
 	}
 }
 

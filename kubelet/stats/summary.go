@@ -114,13 +114,13 @@ func (f form) container(c *containerSample) statsapi.ContainerStats {
 func (f form) disk(p *podSample, stats *statsapi.PodStats) {
 	sum := p.disk.other
 	for _, v := range p.disk.volumes {
-		one := statsapi.VolumeStats{Name: v.name, FsStats: *fsStats(p.disk.time, v.files, v.bytes, v.inodes)}
-		if v.claim != "" {
-			one.PVCRef = &statsapi.PVCReference{Name: v.claim, Namespace: p.pod.Namespace}
+		one := statsapi.VolumeStats{Name: v.Name, FsStats: *fsStats(p.disk.time, v.Filesystem, v.Bytes, v.Inodes)}
+		if v.Claim != "" {
+			one.PVCRef = &statsapi.PVCReference{Name: v.Claim, Namespace: p.pod.Namespace}
 		}
 		stats.VolumeStats = append(stats.VolumeStats, one)
-		if v.ephemeral {
-			sum.add(v.usedDisk)
+		if v.Local {
+			sum.add(usedDisk{v.Bytes, v.Inodes})
 		}
 	}
 	for _, c := range p.containers {
