@@ -138,11 +138,15 @@ func (n *realNode) startRuntime(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	n.runtime, err = cri.New(cri.Config{
+	config, err := n.config.Images.complete(cri.Config{
 		Endpoint: endpoint, ImageEndpoint: n.config.ImageEndpoint, RootDir: n.config.RootDir, LogDir: n.config.PodLogDir,
 		MemoryCapacity: int64(memory), NoCPUQuota: n.config.NoCPUQuota, SeccompDefault: n.config.SeccompDefault, SerializeImagePulls: n.config.SerialPulls,
 		Registerer: n.registry, Logger: n.log,
 	})
+	if err != nil {
+		return err
+	}
+	n.runtime, err = cri.New(config)
 	return err
 }
 
@@ -206,10 +210,7 @@ func (n *realNode) makeKubelet(c *KubeletConfig) error {
 	maker := &env.Maker{Objects: store, Services: env.NewServices(), RootDir: n.config.RootDir, Allocatable: allocatable}
 	mounts, err := volumes.New(volumes.Config{
 		RootDir: n.config.RootDir, NodeName: n.name, Objects: store, Client: n.client, Logger: n.log, Allocatable: allocatable,
-		Image: func(ctx context.Context, pod *corev1.Pod, image string, policy corev1.PullPolicy) (string, error) {
-			have, err := n.runtime.EnsureImage(ctx, kubelet.ImageRequest{Pod: pod, Container: &corev1.Container{Image: image, ImagePullPolicy: policy}})
-			return have.ID, err
-		},
+		Image: n.volumeImage(store),
 	})
 	if err != nil {
 		return err
@@ -222,10 +223,15 @@ func (n *realNode) makeKubelet(c *KubeletConfig) error {
 		Node: n.name, Pods: func() []*corev1.Pod { return n.kubelet.Pods() }, Runtime: n.runtime.Client(), Images: n.runtime.ImageClient(), Groups: n.cgroups,
 		RootDir: n.config.RootDir, LogDir: n.config.PodLogDir, Logger: n.log,
 	})
+	images, err := n.imageGC()
+	if err != nil {
+		return err
+	}
 	n.eviction = eviction.New(eviction.Config{
 		Thresholds: n.thresholds, Node: n.name, Stats: provider, Pods: evictable{n}, Recorder: n.recorder, Registerer: n.registry, Logger: n.log,
 		Reclaim: eviction.Reclaimer{
 			Containers: func(ctx context.Context) error { return n.runtime.Collect(ctx, n.has) },
+			Images:     images.Free,
 		},
 	})
 	config := c.base(n.rest)
@@ -242,7 +248,7 @@ func (n *realNode) makeKubelet(c *KubeletConfig) error {
 		}},
 		Admitters: []kubelet.Admitter{
 			n.eviction, sysctls, &admit.AppArmor{Enabled: admit.AppArmorEnabled()},
-			&admit.Node{Get: n.self, Preempt: n.preempt},
+			&admit.Node{Get: n.self},
 		},
 	}
 	if n.kubelet, err = kubelet.New(config); err != nil {
@@ -252,6 +258,7 @@ func (n *realNode) makeKubelet(c *KubeletConfig) error {
 		part{"objects", store.Run},
 		part{"stats", provider.Run},
 		part{"eviction", n.eviction.Run},
+		part{"image garbage collection", images.Run},
 	)
 	return n.makeServer(c, provider)
 }
@@ -302,15 +309,6 @@ func (n *realNode) self() (*corev1.Node, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
 	return n.client.CoreV1().Nodes().Get(ctx, n.name, metav1.GetOptions{ResourceVersion: "0"})
-}
-
-// preempt ends a pod in favour of a critical one.
-func (n *realNode) preempt(pod *corev1.Pod, reason, message string) error {
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
-	defer cancel()
-	return n.kubelet.Evict(ctx, pod.UID, kubelet.Eviction{Reason: reason, Message: message, Condition: &corev1.PodCondition{
-		Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: corev1.PodReasonTerminationByKubelet, Message: message,
-	}})
 }
 
 // describe completes the Node's status.

@@ -1,6 +1,9 @@
 package kubelet
 
 import (
+	"context"
+	"sync"
+
 	corev1 "k8s.io/api/core/v1"
 )
 
@@ -17,13 +20,36 @@ func (k *Kubelet) admit(w *worker, pod *corev1.Pod) {
 	if len(k.config.Parts.Admitters) > 0 {
 		others := k.activeLocked()
 		for _, admitter := range k.config.Parts.Admitters {
-			if refusal := admitter.Admit(pod, others); refusal != nil {
+			refusal := admitter.Admit(pod, others)
+			if refusal != nil && len(refusal.Victims) == 0 {
 				k.reject(w, pod, refusal)
 				return
+			}
+			if refusal != nil {
+				w.victims = append(w.victims, refusal.Victims...)
 			}
 		}
 	}
 	k.letIn(pod)
+}
+
+// displace ends the pods in whose place this one was admitted, and returns when they have ended, or with ctx.
+func (w *worker) displace(ctx context.Context) {
+	const message = "Preempted in order to admit critical pod"
+	var ended sync.WaitGroup
+	for _, victim := range w.victims {
+		w.kubelet.recorder.Event(victim, corev1.EventTypeWarning, "Preempting", message)
+		ended.Go(func() {
+			err := w.kubelet.Evict(ctx, victim.UID, Eviction{Reason: "Preempting", Message: message, Condition: &corev1.PodCondition{
+				Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: corev1.PodReasonTerminationByKubelet, Message: message,
+			}})
+			if err != nil {
+				w.warn(ctx, "cannot end pod in favour of a critical one", victim, err)
+			}
+		})
+	}
+	ended.Wait()
+	w.victims = nil
 }
 
 // letIn notes what an admitted pod has of the node.

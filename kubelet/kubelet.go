@@ -115,7 +115,7 @@ func (k *Kubelet) Run(ctx context.Context) error {
 	k.status.begin(ctx)
 	k.pods.AddHandler(informer.Handler[*corev1.Pod]{
 		OnAdd:    func(pod *corev1.Pod, initial bool) { k.add(ctx, pod, initial) },
-		OnUpdate: func(_, pod *corev1.Pod) { k.update(ctx, pod) },
+		OnUpdate: func(_, pod *corev1.Pod) { k.add(ctx, pod, false) },
 		OnDelete: func(pod *corev1.Pod, _ bool) { k.remove(pod) },
 	}.EventHandler())
 	k.followServices(ctx)

@@ -93,7 +93,12 @@ type Admitter interface {
 }
 
 // Refusal says why a pod cannot run here, in upstream's words: "OutOfcpu", "NodeAffinity", "Evicted" ...
-type Refusal struct{ Reason, Message string }
+type Refusal struct {
+	Reason, Message string
+	// Victims are pods without which the pod could run, when it is worth more than they are: it is let in, and starts when they
+	// have been ended for it.
+	Victims []*corev1.Pod
+}
 
 // VolumeError says in upstream's words why volumes of a pod cannot be made.
 type VolumeError struct {

@@ -23,7 +23,8 @@ type worker struct {
 	wake    chan struct{} // holds one token when there is something to look at
 	remount atomic.Bool   // volumes want to be looked at, however long they were to be waited for
 
-	rejected atomic.Bool // the pod was never let in
+	rejected atomic.Bool   // the pod was never let in
+	victims  []*corev1.Pod // whom the pod was let in for, before its worker runs
 
 	mu       sync.Mutex
 	pod      *corev1.Pod // the newest the watch, or the manifest, has brought
@@ -52,9 +53,13 @@ func newWorker(k *Kubelet, pod *corev1.Pod) *worker {
 	}
 }
 
+// add takes note of a pod that the API server has, and that is the kubelet's own copy.
 func (k *Kubelet) add(ctx context.Context, pod *corev1.Pod, initial bool) {
 	if k.mirrored(pod) {
 		return
+	}
+	if _, claims := pod.Annotations[sourceAnnotation]; claims { // to be from a manifest: who may write pods could take others' places so
+		pod.Annotations[sourceAnnotation] = "api"
 	}
 	if restorer, ok := k.config.Runtime.(Restorer); ok && initial {
 		restorer.Restore(pod)
@@ -177,6 +182,7 @@ func (w *worker) giveUpLocked() {
 
 func (w *worker) run(ctx context.Context) {
 	defer w.leave(ctx)
+	w.displace(ctx)
 	again := time.NewTimer(time.Hour)
 	defer again.Stop()
 	for {

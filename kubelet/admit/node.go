@@ -14,12 +14,10 @@ import (
 )
 
 // Node admits pods that fit the node: its system, its labels and taints, its ports and its resources. A critical pod that lacks
-// resources only takes them from others.
+// resources only takes them from others: as few as can be, and the least important.
 type Node struct {
 	// Get returns the Node; its labels, taints, allocatable resources and features are looked at.
 	Get func() (*corev1.Node, error)
-	// Preempt ends a pod and returns when its containers have ended. nil: critical pods are refused like others.
-	Preempt func(pod *corev1.Pod, reason, message string) error
 }
 
 var _ kubelet.Admitter = (*Node)(nil)
@@ -35,14 +33,20 @@ func (n *Node) Admit(pod *corev1.Pod, others []*corev1.Pod) *kubelet.Refusal {
 	}
 	lacks := fits(pod, node, others)
 	refusals := matches(pod, node, others)
-	if len(lacks) > 0 && n.Preempt != nil && critical(pod) {
+	if len(lacks) > 0 && critical(pod) {
 		if len(refusals) > 0 {
 			return refusals[0] // resources are no reason to refuse a critical pod
 		}
-		if err := n.preempt(pod, others, lacks); err != nil {
-			return &kubelet.Refusal{Reason: "UnexpectedAdmissionError", Message: fmt.Sprintf("Unexpected error while attempting to recover from admission failure: %v", err)}
+		victims, err := victims(pod, others, lacks)
+		if err != nil {
+			return &kubelet.Refusal{
+				Reason:  "UnexpectedAdmissionError",
+				Message: fmt.Sprintf("Unexpected error while attempting to recover from admission failure: preemption: error finding a set of pods to preempt: %v", err),
+			}
 		}
-		return nil
+		refusal := lacks[0].refusal()
+		refusal.Victims = victims
+		return refusal
 	}
 	switch {
 	case len(lacks) > 0:

@@ -1,7 +1,6 @@
 package admit
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 
@@ -23,18 +22,6 @@ func preemptable(by, pod *corev1.Pod) bool {
 		return true
 	}
 	return by.Spec.Priority != nil && pod.Spec.Priority != nil && *by.Spec.Priority > *pod.Spec.Priority
-}
-
-// preempt ends as few pods as it must, and the least important, so that what lacks becomes free.
-func (n *Node) preempt(pod *corev1.Pod, others []*corev1.Pod, lacks []lack) error {
-	victims, err := victims(pod, others, lacks)
-	if err != nil {
-		return fmt.Errorf("preemption: error finding a set of pods to preempt: %w", err)
-	}
-	for _, victim := range victims {
-		err = errors.Join(err, n.Preempt(victim, "Preempting", "Preempted in order to admit critical pod"))
-	}
-	return err
 }
 
 // victims chooses pods whose requests free what lacks. Guaranteed pods are taken only for what all burstable and best-effort
