@@ -174,6 +174,9 @@ func (n *realNode) measureMachine(context.Context) error {
 	if n.cgroups, err = cgroups.New(cgroups.Config{Root: n.config.CgroupRoot, PodPidsLimit: n.config.PodPidsLimit, NoCPUCFSQuota: n.config.NoCPUQuota}); err != nil {
 		return err
 	}
+	if n.config.Eviction.NoPodsEnforced {
+		reserved = machine.Reserved{}
+	}
 	return n.cgroups.Setup(machine.Enforced(n.capacity, reserved))
 }
 
@@ -221,8 +224,11 @@ func (n *realNode) makeKubelet(c *KubeletConfig) error {
 	}
 	provider := stats.New(stats.Config{
 		Node: n.name, Pods: func() []*corev1.Pod { return n.kubelet.Pods() }, Runtime: n.runtime.Client(), Images: n.runtime.ImageClient(), Groups: n.cgroups,
-		RootDir: n.config.RootDir, LogDir: n.config.PodLogDir, Logger: n.log,
+		RootDir: n.config.RootDir, LogDir: n.config.PodLogDir, Volumes: volumeStats(mounts, n.log), Logger: n.log,
 	})
+	if err := n.registry.Register(provider.Collector()); err != nil {
+		return err
+	}
 	images, err := n.imageGC()
 	if err != nil {
 		return err
@@ -235,7 +241,7 @@ func (n *realNode) makeKubelet(c *KubeletConfig) error {
 		},
 	})
 	config := c.base(n.rest)
-	config.Client, config.Recorder = n.client, n.recorder
+	config.Client, config.Recorder, config.Registerer = n.client, n.recorder, n.registry
 	config.Runtime, config.RootDir, config.StaticPodPath = n.runtime, n.config.RootDir, n.config.StaticPodPath
 	config.Capacity, config.Allocatable = n.capacity, n.allocatable
 	config.System = machine.System(machine.Config{RootDir: n.config.RootDir})
