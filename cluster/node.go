@@ -58,7 +58,8 @@ type RealConfig struct {
 	NetworkMode    string            // --node-network-mode
 	SeccompDefault bool              // --seccomp-default
 	SerialPulls    bool              // --serialize-image-pulls
-	NoCPUQuota     bool              // --cpu-cfs-quota=false
+	Images         NodeImages
+	NoCPUQuota     bool // --cpu-cfs-quota=false
 }
 
 // nodeDir is where everything is that belongs to a node of a data directory.

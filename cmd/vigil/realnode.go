@@ -58,6 +58,7 @@ func (f *realFlags) addShared(flags *pflag.FlagSet, c *cluster.RealConfig) {
 	flags.StringVar(&c.NetworkMode, "node-network-mode", "auto", "how packets reach pods of other nodes: auto, host-gw, vxlan or none")
 	flags.BoolVar(&c.SeccompDefault, "seccomp-default", false, "filter system calls of containers that say nothing about it")
 	flags.BoolVar(&c.SerialPulls, "serialize-image-pulls", false, "pull images one after another")
+	addImageFlags(flags, &c.Images)
 	flags.BoolVar(&c.NoCPUQuota, "no-cpu-cfs-quota", false, "do not enforce limits of cpu")
 }
 

@@ -57,8 +57,3 @@ func (r *Runtime) Checkpoint(ctx context.Context, id, location string, timeout i
 	}
 	return nil
 }
-
-// Clients are the interface's own clients on the connections of r, for statistics. What they ask is counted with the rest.
-func (r *Runtime) Clients() (runtimeapi.RuntimeServiceClient, runtimeapi.ImageServiceClient) {
-	return r.client, r.images.client
-}
