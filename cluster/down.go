@@ -18,7 +18,7 @@ import (
 // DownConfig says what Down and Reset work on.
 type DownConfig struct {
 	DataDir    string
-	RuntimeDir string // programs of the container runtime; "": runtime beside this program
+	RuntimeDir string // programs of the container runtime; "": those that a node was started with
 	Out        io.Writer
 	Logger     *slog.Logger
 }
@@ -108,9 +108,6 @@ func (c DownConfig) take(ctx context.Context) (DownConfig, *dataDir, error) {
 		return c, nil, err
 	}
 	c.DataDir = path
-	if c.RuntimeDir == "" {
-		c.RuntimeDir = programs()
-	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}

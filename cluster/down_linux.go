@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -31,6 +32,9 @@ func (c DownConfig) down(ctx context.Context) error {
 		return errors.Join(errs...) // then there never were containers
 	}
 	for _, dir := range nodes {
+		if !hasRuntime(dir) {
+			continue // simulated, with another's runtime, or stopped before
+		}
 		if err := c.stopRuntime(ctx, dir); err != nil {
 			errs = append(errs, fmt.Errorf("stop the containers of node %s: %w", filepath.Base(dir), err))
 			continue
@@ -43,12 +47,9 @@ func (c DownConfig) down(ctx context.Context) error {
 
 // stopRuntime ends a node's containers and containerd, from within the node's network namespace if it has one: plug-ins take pods off there.
 func (c DownConfig) stopRuntime(ctx context.Context, dir string) error {
-	root := filepath.Join(dir, "containerd")
-	if _, err := os.Stat(root); errors.Is(err, fs.ErrNotExist) {
-		return nil // simulated, or with another's runtime
-	}
+	root := runtimeDir(dir)
 	stop := func() error {
-		daemon, err := containerd.New(containerd.Config{BinDir: c.RuntimeDir, RootDir: root, Logger: c.Logger})
+		daemon, err := containerd.New(containerd.Config{BinDir: c.programsOf(root), RootDir: root, Logger: c.Logger})
 		if err != nil {
 			return err
 		}
@@ -59,6 +60,28 @@ func (c DownConfig) stopRuntime(ctx context.Context, dir string) error {
 		return network.InNamespace(namespace, stop)
 	}
 	return stop()
+}
+
+// hasRuntime says whether a node has a containerd that runs, or that has left something behind.
+func hasRuntime(dir string) bool {
+	for _, path := range []string{filepath.Join(runtimeDir(dir), "process.json"), containerd.DefaultStateDir(runtimeDir(dir))} {
+		if _, err := os.Stat(path); err == nil {
+			return true
+		}
+	}
+	return false
+}
+
+// programsOf says with which programs a node's containerd was started: its process.json tells.
+func (c DownConfig) programsOf(root string) string {
+	var started struct{ BinDir string }
+	if c.RuntimeDir != "" {
+		return c.RuntimeDir
+	}
+	if text, err := os.ReadFile(filepath.Join(root, "process.json")); err == nil && json.Unmarshal(text, &started) == nil && started.BinDir != "" {
+		return started.BinDir
+	}
+	return programs()
 }
 
 // removeCgroups kills what is left in the cgroups of the nodes and removes them. Runtimes leave theirs in hierarchies that kubelets do not use, so

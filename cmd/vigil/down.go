@@ -61,7 +61,7 @@ func newReset() *cobra.Command {
 
 func addDown(command *cobra.Command, config *cluster.DownConfig) {
 	command.Flags().StringVar(&config.DataDir, "data-dir", cluster.DefaultDataDir(), "where everything of the cluster is kept")
-	command.Flags().StringVar(&config.RuntimeDir, "runtime-dir", "", "programs of the container runtime (default: runtime beside this program)")
+	command.Flags().StringVar(&config.RuntimeDir, "runtime-dir", "", "programs of the container runtime (default: those that nodes were started with)")
 }
 
 // ask asks a person; no answer is no.

@@ -11,7 +11,10 @@ import (
 	"vigil/kubelet/containerd/containerdtest"
 )
 
-func TestMain(m *testing.M) { nstest.Main(m) }
+func TestMain(m *testing.M) {
+	asProgram()
+	nstest.Main(m)
+}
 
 // vigil runs the program with these arguments, in this process.
 func vigil(args ...string) (string, error) {
