@@ -41,7 +41,11 @@ const probeRetries = 3
 const (
 	settleTime = time.Second
 	firstTry   = 25 * time.Millisecond
+	firstExec  = 200 * time.Millisecond // commands cost a process
 )
+
+// slack is how late a probe may be asked, so that many need few timers.
+const slack = 5 * time.Millisecond
 
 type probedPod struct {
 	pod        *corev1.Pod // newest object
@@ -178,7 +182,7 @@ func (p *prober) first(t *probeTask, before bool) time.Time {
 	if t.spec.InitialDelaySeconds == 0 {
 		at = t.began.Add(settleTime)
 		if t.kind != livenessProbe {
-			at = t.began.Add(firstTry)
+			at = t.began.Add(t.firstTry())
 		}
 	}
 	if at.Before(now) {
@@ -234,7 +238,7 @@ func (p *prober) run(ctx context.Context) {
 			wait = time.Hour
 		}
 		p.mu.Unlock()
-		timer.Reset(wait)
+		timer.Reset(max(wait, slack))
 		select {
 		case <-ctx.Done():
 			return
@@ -265,7 +269,7 @@ func (p *prober) probe(ctx context.Context, t *probeTask, q question) {
 	switch {
 	case !told:
 	case early:
-		next := t.began.Add(max(firstTry, 2*start.Sub(t.began))) // its age doubles from try to try
+		next := t.began.Add(max(t.firstTry(), 2*start.Sub(t.began))) // its age doubles from try to try
 		if settled := t.began.Add(settleTime); next.After(settled) {
 			next = settled
 		}

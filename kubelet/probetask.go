@@ -49,6 +49,14 @@ type probeTask struct {
 
 func (t *probeTask) period() time.Duration { return time.Duration(t.spec.PeriodSeconds) * time.Second }
 
+// firstTry is the age at which a container is first asked.
+func (t *probeTask) firstTry() time.Duration {
+	if t.spec.Exec != nil {
+		return firstExec
+	}
+	return firstTry
+}
+
 // after is when a probe that was asked at start is asked again: a period later, at once when the answer took longer.
 func (t *probeTask) after(start time.Time) time.Time {
 	next := start.Add(t.period())
