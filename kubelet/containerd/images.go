@@ -10,9 +10,12 @@ import (
 	"strings"
 	"time"
 
+	"github.com/distribution/reference"
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc/backoff"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"vigil/kubelet/containerd/internal/archive"
 )
 
 // namespace is the one of containerd's namespaces in which the Container Runtime Interface keeps images.
@@ -35,7 +38,7 @@ func (d *Daemon) Load(ctx context.Context, files ...string) error {
 	g, ctx := errgroup.WithContext(ctx)
 	for _, file := range append(shipped, files...) {
 		g.Go(func() error {
-			images, err := readArchive(file, runtime.GOARCH)
+			images, err := archive.Read(file, runtime.GOARCH)
 			if err != nil || !missing(images, have) {
 				return err
 			}
@@ -46,9 +49,9 @@ func (d *Daemon) Load(ctx context.Context, files ...string) error {
 }
 
 // missing says whether one of images is not among have, name by name, or is another one there.
-func missing(images []archived, have map[string]string) bool {
+func missing(images []archive.Image, have map[string]string) bool {
 	for _, image := range images {
-		if image.name == "" || image.id == "" || have[image.name] != image.id {
+		if image.Name == "" || image.ID == "" || have[image.Name] != image.ID {
 			return true
 		}
 	}
@@ -87,14 +90,14 @@ func (d *Daemon) List(ctx context.Context) ([]*runtimeapi.Image, error) {
 // Import brings the images of an archive to the node, replacing those of the same names, and returns their names as a pod would
 // write them. The archive is an OCI image layout or what docker save writes, compressed or not.
 func (d *Daemon) Import(ctx context.Context, file string) ([]string, error) {
-	images, err := readArchive(file, runtime.GOARCH)
+	images, err := archive.Read(file, runtime.GOARCH)
 	if err != nil {
 		return nil, err
 	}
 	var names []string
 	for _, image := range images {
-		if image.name != "" {
-			names = append(names, Familiar(image.name))
+		if image.Name != "" {
+			names = append(names, Familiar(image.Name))
 		}
 	}
 	if len(names) == 0 {
@@ -104,7 +107,7 @@ func (d *Daemon) Import(ctx context.Context, file string) ([]string, error) {
 }
 
 // importFile has ctr import an archive. containerd's client stays out of this binary, and ctr does what it would.
-func (d *Daemon) importFile(ctx context.Context, file string, images []archived, labels ...string) error {
+func (d *Daemon) importFile(ctx context.Context, file string, images []archive.Image, labels ...string) error {
 	p := d.running.Load()
 	if p == nil {
 		return ErrNotRunning
@@ -128,7 +131,7 @@ func (d *Daemon) importFile(ctx context.Context, file string, images []archived,
 }
 
 // awaitImages returns when the runtime interface knows what was imported: it hears of it by an event.
-func (d *Daemon) awaitImages(ctx context.Context, images []archived) error {
+func (d *Daemon) awaitImages(ctx context.Context, images []archive.Image) error {
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
 	tick := time.NewTicker(5 * time.Millisecond)
@@ -140,7 +143,7 @@ func (d *Daemon) awaitImages(ctx context.Context, images []archived) error {
 		}
 		known := true
 		for _, image := range images {
-			known = known && (image.name == "" || have[image.name] != "" && (image.id == "" || have[image.name] == image.id) || strings.Contains(image.name, "@"))
+			known = known && (image.Name == "" || have[image.Name] != "" && (image.ID == "" || have[image.Name] == image.ID) || strings.Contains(image.Name, "@"))
 		}
 		if known {
 			return nil
@@ -151,4 +154,13 @@ func (d *Daemon) awaitImages(ctx context.Context, images []archived) error {
 		case <-tick.C:
 		}
 	}
+}
+
+// Familiar is an image's name as people write it in a pod: without what normalising adds.
+func Familiar(name string) string {
+	named, err := reference.ParseDockerRef(name)
+	if err != nil {
+		return name
+	}
+	return strings.TrimSuffix(reference.FamiliarString(named), ":latest")
 }

@@ -1,6 +1,8 @@
 package containerd
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -77,5 +79,6 @@ func (c Config) identity(toml string) (string, error) {
 		}
 		text += fmt.Sprintln(name, info.Size(), info.ModTime().UnixNano())
 	}
-	return digest([]byte(text)), nil
+	sum := sha256.Sum256([]byte(text))
+	return hex.EncodeToString(sum[:]), nil
 }

@@ -1,11 +1,11 @@
-package containerd
+// Package archive reads which images are in an image archive: an OCI image layout or what docker save writes, in a tar that may be
+// compressed by gzip. It reads indexes and manifests only, and checks nothing that the runtime will check at an import.
+package archive
 
 import (
 	"archive/tar"
 	"bytes"
 	"compress/gzip"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -20,10 +20,10 @@ import (
 // maxDocument is how large a file of an archive may be that is read for names: indexes and manifests, not layers.
 const maxDocument = 4 << 20
 
-// archived is an image in an archive.
-type archived struct {
-	name string // normalised, with tag or digest; "": it has none
-	id   string // digest of its configuration, as the runtime reports it; "": not known
+// Image is an image in an archive.
+type Image struct {
+	Name string // normalised, with tag or digest; "": it has none
+	ID   string // digest of its configuration, as the runtime reports it; "": not known
 }
 
 // document is what indexes, manifests and docker-save's manifest.json have in common, of what is needed here.
@@ -48,38 +48,42 @@ type saved struct {
 	RepoTags []string
 }
 
-// readArchive lists the images in an archive: a tar, possibly compressed by gzip, with an OCI image layout or with what docker
-// save writes. arch is the architecture whose image counts where there are several. It fails when it is neither.
-func readArchive(file, arch string) ([]archived, error) {
+// Read lists the images in an archive, at least one. arch is the architecture whose image counts where there are several.
+func Read(file, arch string) ([]Image, error) {
 	opened, err := os.Open(file)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = opened.Close() }()
-	documents, err := readDocuments(opened)
+	images, err := read(opened, arch)
 	if err != nil {
-		return nil, fmt.Errorf("%s is not an image archive: %w", file, err)
+		return nil, fmt.Errorf("%s: %w", file, err)
 	}
-	var images []archived
+	return images, nil
+}
+
+func read(file io.ReadSeeker, arch string) ([]Image, error) {
+	documents, err := readDocuments(file)
+	if err != nil {
+		return nil, fmt.Errorf("not an image archive: %w", err)
+	}
+	var images []Image
 	switch {
 	case documents["index.json"] != nil:
 		images, err = layoutImages(documents, arch)
 	case documents["manifest.json"] != nil:
 		images, err = savedImages(documents["manifest.json"])
 	default:
-		return nil, fmt.Errorf("%s is not an image archive: it has neither index.json (OCI image layout) nor manifest.json (docker save)", file)
+		err = errors.New("not an image archive: it has neither index.json (OCI image layout) nor manifest.json (docker save)")
 	}
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", file, err)
+	if err == nil && len(images) == 0 {
+		err = errors.New("no images are in it")
 	}
-	if len(images) == 0 {
-		return nil, fmt.Errorf("%s has no images", file)
-	}
-	return images, nil
+	return images, err
 }
 
 // readDocuments reads what is small in a tar, and skips over layers where the file can.
-func readDocuments(file *os.File) (map[string][]byte, error) {
+func readDocuments(file io.ReadSeeker) (map[string][]byte, error) {
 	var in io.Reader = file
 	head := make([]byte, 2)
 	if _, err := io.ReadFull(file, head); err != nil {
@@ -120,22 +124,22 @@ func readDocuments(file *os.File) (map[string][]byte, error) {
 }
 
 // layoutImages follows an OCI image layout from index.json to the configurations.
-func layoutImages(documents map[string][]byte, arch string) ([]archived, error) {
+func layoutImages(documents map[string][]byte, arch string) ([]Image, error) {
 	var index document
 	if err := json.Unmarshal(documents["index.json"], &index); err != nil {
 		return nil, fmt.Errorf("index.json: %w", err)
 	}
-	var images []archived
+	var images []Image
 	for _, entry := range index.Manifests {
-		image := archived{id: configuration(documents, entry, arch, 0)}
+		image := Image{ID: configuration(documents, entry, arch, 0)}
 		for _, key := range []string{"io.containerd.image.name", "org.opencontainers.image.ref.name"} {
 			// A reference that is only a tag, as the specification wants it, names no image.
-			if text := entry.Annotations[key]; image.name == "" && strings.ContainsAny(text, ":/") {
-				name, err := normalise(text)
+			if text := entry.Annotations[key]; image.Name == "" && strings.ContainsAny(text, ":/") {
+				name, err := Normalise(text)
 				if err != nil {
 					return nil, err
 				}
-				image.name = name
+				image.Name = name
 			}
 		}
 		images = append(images, image)
@@ -162,12 +166,12 @@ func configuration(documents map[string][]byte, entry descriptor, arch string, d
 }
 
 // savedImages reads the manifest.json of docker save.
-func savedImages(manifest []byte) ([]archived, error) {
+func savedImages(manifest []byte) ([]Image, error) {
 	var all []saved
 	if err := json.Unmarshal(manifest, &all); err != nil {
 		return nil, fmt.Errorf("manifest.json: %w", err)
 	}
-	var images []archived
+	var images []Image
 	for _, s := range all {
 		// The configuration is named after its hash: "<hash>.json", or "blobs/sha256/<hash>".
 		id := ""
@@ -175,38 +179,24 @@ func savedImages(manifest []byte) ([]archived, error) {
 			id = "sha256:" + strings.TrimSuffix(path.Base(s.Config), ".json")
 		}
 		for _, tag := range s.RepoTags {
-			name, err := normalise(tag)
+			name, err := Normalise(tag)
 			if err != nil {
 				return nil, err
 			}
-			images = append(images, archived{name: name, id: id})
+			images = append(images, Image{Name: name, ID: id})
 		}
 		if len(s.RepoTags) == 0 {
-			images = append(images, archived{id: id})
+			images = append(images, Image{ID: id})
 		}
 	}
 	return images, nil
 }
 
-// normalise gives an image's name as the runtime has it: with a registry, and a tag if there is no digest.
-func normalise(name string) (string, error) {
+// Normalise gives an image's name as the runtime has it: with a registry, and a tag if there is no digest.
+func Normalise(name string) (string, error) {
 	named, err := reference.ParseDockerRef(name)
 	if err != nil {
 		return "", fmt.Errorf("image name %q: %w", name, err)
 	}
 	return named.String(), nil
-}
-
-// Familiar is an image's name as people write it in a pod: without what normalising adds.
-func Familiar(name string) string {
-	named, err := reference.ParseDockerRef(name)
-	if err != nil {
-		return name
-	}
-	return strings.TrimSuffix(reference.FamiliarString(named), ":latest")
-}
-
-func digest(content []byte) string {
-	sum := sha256.Sum256(content)
-	return "sha256:" + hex.EncodeToString(sum[:])
 }
