@@ -3,6 +3,7 @@ package informer
 import (
 	"context"
 	"fmt"
+	"github.com/prometheus/client_golang/prometheus"
 	"log/slog"
 	"math/rand/v2"
 	"net"
@@ -30,7 +31,7 @@ import (
 // connect makes a factory for a server.
 func connect(t *testing.T, cfg *rest.Config) *Factory {
 	t.Helper()
-	f, err := NewFactory(cfg, Config{Logger: slog.New(slog.NewTextHandler(testWriter{t}, &slog.HandlerOptions{Level: slog.LevelDebug}))})
+	f, err := NewFactory(cfg, Config{Registerer: prometheus.NewRegistry(), Logger: slog.New(slog.NewTextHandler(testWriter{t}, &slog.HandlerOptions{Level: slog.LevelDebug}))})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,8 +12,11 @@ type metrics struct {
 	events                *prometheus.CounterVec
 }
 
-// newMetrics makes the metrics and registers them; nil registers them nowhere.
+// newMetrics makes the metrics and registers them. Without a registerer there are none: a process may have thousands of factories.
 func newMetrics(reg prometheus.Registerer) (*metrics, error) {
+	if reg == nil {
+		return nil, nil
+	}
 	m := &metrics{
 		lists: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "informer_list_requests_total", Help: "Pages of lists asked for.",
@@ -27,9 +30,6 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 		events: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "informer_events_total", Help: "Watch events received, initial events excluded.",
 		}, []string{"group", "resource", "type"}),
-	}
-	if reg == nil {
-		return m, nil
 	}
 	for _, c := range []prometheus.Collector{m.lists, m.watches, m.syncs, m.events} {
 		if err := reg.Register(c); err != nil {
@@ -46,6 +46,9 @@ type resourceMetrics struct {
 }
 
 func (m *metrics) of(res Resource) *resourceMetrics {
+	if m == nil {
+		return nil
+	}
 	r := &resourceMetrics{
 		lists:   m.lists.WithLabelValues(res.Group, res.Plural),
 		watches: m.watches.WithLabelValues(res.Group, res.Plural),

@@ -9,10 +9,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/kubernetes/scheme"
-	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
-	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/record"
 
 	"vigil/informer"
@@ -22,7 +18,7 @@ import (
 // Kubelet runs the pods of one node.
 type Kubelet struct {
 	config  Config
-	client  kubernetes.Interface
+	client  clients
 	factory *informer.Factory
 	pods    *informer.Informer
 	status  *statusManager
@@ -32,15 +28,15 @@ type Kubelet struct {
 	prober      *prober // nil on nodes without real containers
 	hooks       *probe.Client
 
-	broadcaster record.EventBroadcaster // nil when the recorder was given
-	recorder    record.EventRecorder
+	recorder record.EventRecorder
+	events   *events // the recorder; nil when one was given
 
 	statics statics
 	users   userNamespaces
 
 	mu      sync.Mutex
 	workers map[types.UID]*worker
-	running sync.WaitGroup
+	running group
 }
 
 // New makes a kubelet. It connects to nothing yet.
@@ -50,14 +46,16 @@ func New(config Config) (*Kubelet, error) {
 		return nil, errors.New("a kubelet needs a node name, an API server and a runtime")
 	}
 	k := &Kubelet{config: config, client: config.Client, recorder: config.Recorder, workers: map[types.UID]*worker{}}
-	if k.client == nil {
-		client, err := kubernetes.NewForConfig(protobuf(config.Server))
-		if err != nil {
+	server, err := oneConnection(config.Server)
+	if err != nil {
+		return nil, fmt.Errorf("node %s: %w", config.NodeName, err)
+	}
+	if config.Client == nil {
+		if k.client, err = newClients(server); err != nil {
 			return nil, fmt.Errorf("make a client for node %s: %w", config.NodeName, err)
 		}
-		k.client = client
 	}
-	factory, err := informer.NewFactory(config.Server, informer.Config{Logger: config.Logger})
+	factory, err := informer.NewFactory(server, informer.Config{Logger: config.Logger})
 	if err != nil {
 		return nil, fmt.Errorf("make informers for node %s: %w", config.NodeName, err)
 	}
@@ -67,8 +65,11 @@ func New(config Config) (*Kubelet, error) {
 	mine.DropManagedFields = true
 	k.pods = factory.Informer(mine)
 	if k.recorder == nil {
-		k.broadcaster = record.NewBroadcaster()
-		k.recorder = k.broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: "kubelet", Host: config.NodeName})
+		k.events = &events{
+			client: k.client.CoreV1(), source: corev1.EventSource{Component: "kubelet", Host: config.NodeName},
+			logger: config.Logger, running: &k.running,
+		}
+		k.recorder = k.events
 	}
 	k.status = newStatusManager(k.client, config.Logger, &k.running)
 	k.users.rootDir = config.RootDir
@@ -88,29 +89,22 @@ func New(config Config) (*Kubelet, error) {
 	return k, nil
 }
 
-// protobuf makes a client configuration that sends and asks for protobuf.
-func protobuf(config *rest.Config) *rest.Config {
-	config = rest.CopyConfig(config)
-	config.ContentType = "application/vnd.kubernetes.protobuf"
-	config.AcceptContentTypes = "application/vnd.kubernetes.protobuf,application/json"
-	return config
-}
-
 // Run runs the node until ctx ends. The containers run on; the workers have ended when it returns.
 func (k *Kubelet) Run(ctx context.Context) error {
-	if k.broadcaster != nil {
-		k.broadcaster.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: k.client.CoreV1().Events("")})
-		defer k.broadcaster.Shutdown() // last: the workers record until they end
-	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer k.running.Wait()
 	defer cancel()
+	if k.events != nil {
+		k.events.begin(ctx)
+		defer k.events.end()
+	}
 	k.running.Go(func() { // the API server may come up later: what runs on this node does not wait for it
 		if k.node.register(ctx) != nil {
 			return // ctx has ended
 		}
-		k.running.Go(func() { newLease(k.config, k.client).run(ctx) })
-		k.node.run(ctx)
+		lease := newLease(k.config, k.client)
+		k.running.every(ctx, func() time.Duration { return lease.keep(ctx) })
+		k.running.every(ctx, func() time.Duration { return k.node.look(ctx) })
 	})
 	k.status.begin(ctx)
 	k.pods.AddHandler(informer.Handler[*corev1.Pod]{

@@ -8,37 +8,29 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes"
 )
 
 // lease renews the node's Lease in kube-node-lease, which says that the node is alive at the cost of a few hundred bytes
 // (KEP-589).
 type lease struct {
 	config Config
-	client kubernetes.Interface
+	client clients
 	latest *coordinationv1.Lease // as last written; nil: not known
 }
 
-func newLease(config Config, client kubernetes.Interface) *lease {
+func newLease(config Config, client clients) *lease {
 	return &lease{config: config, client: client}
 }
 
-// run renews at once and then every quarter of the lease's duration, sooner after a failure.
-func (l *lease) run(ctx context.Context) {
+// keep renews and says when to do it again: after a quarter of the lease's duration, sooner after a failure.
+func (l *lease) keep(ctx context.Context) (wait time.Duration) {
 	period := l.config.LeaseDuration / 4
-	for {
-		wait := period
-		if err := l.renew(ctx); err != nil && ctx.Err() == nil {
-			l.config.Logger.Warn("cannot renew node lease", "node", l.config.NodeName, "error", err)
-			l.latest = nil
-			wait = min(period, time.Second)
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-time.After(wait):
-		}
+	if err := l.renew(ctx); err != nil && ctx.Err() == nil {
+		l.config.Logger.Warn("cannot renew node lease", "node", l.config.NodeName, "error", err)
+		l.latest = nil
+		return min(period, time.Second)
 	}
+	return period
 }
 
 func (l *lease) renew(ctx context.Context) error {

@@ -13,7 +13,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/record"
 )
 
@@ -21,10 +20,11 @@ import (
 // StatusReportFrequency.
 type nodeReporter struct {
 	config   Config
-	client   kubernetes.Interface
+	client   clients
 	recorder record.EventRecorder
 
 	reported time.Time // when the status was last written
+	looked   time.Time // when it was last looked at; zero: not since the Node was registered
 	ready    bool      // what it said
 }
 
@@ -105,27 +105,23 @@ func (n *nodeReporter) labels() map[string]string {
 	return labels
 }
 
-// run looks at the status every StatusUpdateFrequency, and as soon as a node that was not ready becomes so.
-func (n *nodeReporter) run(ctx context.Context) {
-	last := time.Now()
-	for {
-		wait := n.config.StatusUpdateFrequency
-		if !n.ready {
-			wait = min(wait, readyPoll)
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-time.After(wait):
-		}
-		if !n.ready && time.Since(last) < n.config.StatusUpdateFrequency && n.config.Runtime.Ready(ctx) != nil {
-			continue
-		}
-		last = time.Now()
+// look looks at the status every StatusUpdateFrequency, and as soon as a node that was not ready becomes so. It says when to look
+// again.
+func (n *nodeReporter) look(ctx context.Context) (wait time.Duration) {
+	if n.looked.IsZero() {
+		n.looked = time.Now() // it has just been written
+	}
+	if time.Since(n.looked) >= n.config.StatusUpdateFrequency || !n.ready && n.config.Runtime.Ready(ctx) == nil {
+		n.looked = time.Now()
 		if err := n.update(ctx); err != nil && ctx.Err() == nil {
 			n.config.Logger.Warn("cannot write node status", "node", n.config.NodeName, "error", err)
 		}
 	}
+	wait = max(time.Millisecond, n.config.StatusUpdateFrequency-time.Since(n.looked))
+	if !n.ready {
+		wait = min(wait, readyPoll)
+	}
+	return wait
 }
 
 // readyPoll is how often a runtime that is not ready is asked whether it has become so.

@@ -16,7 +16,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
-	"k8s.io/client-go/kubernetes"
 )
 
 // writersLimit bounds how many statuses are being written at once.
@@ -25,10 +24,10 @@ const writersLimit = 16
 // statusManager writes pod statuses, the newest of each pod, of several pods at once and of each in the order in which they
 // changed. A status that changes while it waits is written once.
 type statusManager struct {
-	client  kubernetes.Interface
+	client  clients
 	logger  *slog.Logger
-	running *sync.WaitGroup // of whoever owns the manager: the writers run in it
-	slots   chan struct{}   // holds one token for each writer
+	running *group        // of whoever owns the manager: the writers run in it
+	slots   chan struct{} // holds one token for each writer
 
 	mu   sync.Mutex
 	ctx  context.Context // nil until begin: statuses wait
@@ -45,7 +44,7 @@ type podRecord struct {
 	idle   chan struct{} // closed when want has been written; nil when nobody waits
 }
 
-func newStatusManager(client kubernetes.Interface, logger *slog.Logger, running *sync.WaitGroup) *statusManager {
+func newStatusManager(client clients, logger *slog.Logger, running *group) *statusManager {
 	return &statusManager{client: client, logger: logger, running: running, slots: make(chan struct{}, writersLimit), pods: map[types.UID]*podRecord{}}
 }
 

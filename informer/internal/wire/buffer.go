@@ -6,8 +6,9 @@ import (
 )
 
 const (
-	minBuffer  = 32 << 10 // two TLS records
-	keepBuffer = 1 << 20  // a larger one is dropped once it is empty
+	firstBuffer = 2 << 10  // of a stream that has little to say: a node's
+	minBuffer   = 32 << 10 // two TLS records
+	keepBuffer  = 1 << 20  // a larger one is dropped once it is empty
 )
 
 // buffer reads ahead from r and hands out runs of bytes without copying them.
@@ -17,6 +18,8 @@ type buffer struct {
 	pos int // b[pos:end] has been read and not yet taken
 	end int
 	err error // of r, once it has failed
+
+	filled bool // the last read has filled b: a larger one would have got more
 }
 
 // have returns what has been read and not yet taken. It is valid until the next fill.
@@ -42,6 +45,7 @@ func (u *buffer) fill(n int) error {
 		m, err := u.r.Read(u.b[u.end:])
 		u.end += m
 		u.err = err
+		u.filled = u.end == len(u.b)
 	}
 	return nil
 }
@@ -51,8 +55,11 @@ func (u *buffer) fill(n int) error {
 func (u *buffer) makeRoom(n int) {
 	if u.pos == u.end {
 		u.pos, u.end = 0, 0
-		if len(u.b) > keepBuffer && n <= minBuffer {
+		switch {
+		case len(u.b) > keepBuffer && n <= minBuffer:
 			u.b = nil
+		case u.filled && len(u.b) < minBuffer:
+			u.b = make([]byte, min(4*len(u.b), minBuffer))
 		}
 	}
 	if u.end < len(u.b) && (u.pos == 0 || len(u.b)-u.pos >= n) {
@@ -63,7 +70,7 @@ func (u *buffer) makeRoom(n int) {
 		u.pos = 0
 		return
 	}
-	grown := make([]byte, max(minBuffer, 2*len(u.b)))
+	grown := make([]byte, max(firstBuffer, 2*len(u.b)))
 	u.end = copy(grown, u.b[:u.end])
 	u.b = grown
 }
