@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 
+	"vigil/kubelet/volumes/internal/contents"
 	"vigil/kubelet/volumes/mount"
 )
 
@@ -26,7 +27,7 @@ type contentConfig struct {
 }
 
 // put makes v a volume with the contents p: in memory (tmpfs), so that secrets are on no disk, or in a directory.
-func (c *contentConfig) put(ctx context.Context, v *Volume, p payload, inMemory bool) (Mounted, error) {
+func (c *contentConfig) put(ctx context.Context, v *Volume, p contents.Payload, inMemory bool) (Mounted, error) {
 	mounted := Mounted{Live: true, Own: true}
 	var err error
 	if inMemory {
@@ -42,7 +43,7 @@ func (c *contentConfig) put(ctx context.Context, v *Volume, p payload, inMemory 
 			return mounted, err
 		}
 	}
-	_, err = write(v.Dir, p, func(dir string) error { return SetOwnership(ctx, v, dir, false) })
+	_, err = contents.Write(v.Dir, p, func(dir string) error { return SetOwnership(ctx, v, dir, false) })
 	return mounted, err
 }
 
@@ -136,7 +137,7 @@ func (*projectedPlugin) Supports(v *Volume) bool { return v.PV == nil && v.Spec.
 
 func (c *projectedPlugin) SetUp(ctx context.Context, v *Volume) (Mounted, error) {
 	var failures []error
-	all := payload{}
+	all := contents.Payload{}
 	var again time.Time
 	for i := range v.Spec.Projected.Sources {
 		part, until, err := c.source(ctx, v, i)
@@ -158,7 +159,7 @@ func (c *projectedPlugin) SetUp(ctx context.Context, v *Volume) (Mounted, error)
 }
 
 // source makes the part of the i-th source, and says until when it is good; zero: until something changes.
-func (c *projectedPlugin) source(ctx context.Context, v *Volume, i int) (payload, time.Time, error) {
+func (c *projectedPlugin) source(ctx context.Context, v *Volume, i int) (contents.Payload, time.Time, error) {
 	pod, source, byDefault := v.Pod, &v.Spec.Projected.Sources[i], v.Spec.Projected.DefaultMode
 	switch {
 	case source.Secret != nil:
@@ -186,16 +187,16 @@ func (c *projectedPlugin) source(ctx context.Context, v *Volume, i int) (payload
 			return nil, time.Time{}, err
 		}
 		f := private(pod, byDefault)
-		f.data = []byte(held.value)
-		return payload{source.ServiceAccountToken.Path: f}, held.refresh, nil
+		f.Data = []byte(held.value)
+		return contents.Payload{source.ServiceAccountToken.Path: f}, held.refresh, nil
 	case source.ClusterTrustBundle != nil:
 		pem, err := c.trust.anchors(ctx, source.ClusterTrustBundle)
 		if err != nil {
 			return nil, time.Time{}, err
 		}
 		f := private(pod, byDefault)
-		f.data = pem
-		return payload{source.ClusterTrustBundle.Path: f}, c.now().Add(trustPeriod), nil
+		f.Data = pem
+		return contents.Payload{source.ClusterTrustBundle.Path: f}, c.now().Add(trustPeriod), nil
 	case source.PodCertificate != nil:
 		key, chain, again, err := c.issued.get(ctx, pod, certificateKey{pod.UID, v.Spec.Name, i}, source.PodCertificate)
 		if err != nil {
@@ -203,14 +204,14 @@ func (c *projectedPlugin) source(ctx context.Context, v *Volume, i int) (payload
 		}
 		return c.issued.files(pod, source.PodCertificate, byDefault, key, chain), again, nil
 	}
-	return payload{}, time.Time{}, nil
+	return contents.Payload{}, time.Time{}, nil
 }
 
 // private is a file that is for the pod's user only where there is one or where its group is, and for all otherwise.
-func private(pod *corev1.Pod, byDefault *int32) file {
-	f := file{mode: mode(nil, byDefault, corev1.ProjectedVolumeSourceDefaultMode), user: runsAs(pod)}
-	if f.user != nil || pod.Spec.SecurityContext != nil && pod.Spec.SecurityContext.FSGroup != nil {
-		f.mode = 0o600
+func private(pod *corev1.Pod, byDefault *int32) contents.File {
+	f := contents.File{Mode: mode(nil, byDefault, corev1.ProjectedVolumeSourceDefaultMode), User: runsAs(pod)}
+	if f.User != nil || pod.Spec.SecurityContext != nil && pod.Spec.SecurityContext.FSGroup != nil {
+		f.Mode = 0o600
 	}
 	return f
 }

@@ -61,7 +61,7 @@ func TestContents(t *testing.T) {
 	paths := w.paths(pod)
 	see := func(path string, want map[string]string) {
 		t.Helper()
-		if got := contents(t, paths[path]); !maps.Equal(got, want) {
+		if got := filesIn(t, paths[path]); !maps.Equal(got, want) {
 			t.Errorf("%s has %q, want %q", path, got, want)
 		}
 	}
@@ -83,14 +83,14 @@ func TestContents(t *testing.T) {
 		t.Errorf("the config map is at %s, want %s", paths["/config"], want)
 	}
 
-	before, err := os.Readlink(filepath.Join(paths["/secret"], dataLink))
+	before, err := os.Readlink(filepath.Join(paths["/secret"], "..data"))
 	must(t, err)
 	w.configMap("m", map[string]string{"a": "new"})
 	w.await(pod)
 	w.mount(pod)
 	see("/config", map[string]string{"a": "new"})
 	see("/projected", map[string]string{"deep/a": "new", "deep/k": "secret", "name": "p"})
-	if after, _ := os.Readlink(filepath.Join(paths["/secret"], dataLink)); after != before {
+	if after, _ := os.Readlink(filepath.Join(paths["/secret"], "..data")); after != before {
 		t.Error("a secret that did not change was written")
 	}
 
@@ -152,7 +152,7 @@ func TestMissing(t *testing.T) {
 	for w.await(pod); w.manager.Mount(t.Context(), pod) != nil; {
 		w.await(pod) // no time passes: it is the change that makes it try
 	}
-	if got := contents(t, w.paths(pod)["/v"]); got["k"] != "late" {
+	if got := filesIn(t, w.paths(pod)["/v"]); got["k"] != "late" {
 		t.Errorf("the secret is %v", got)
 	}
 	must(t, w.manager.Unmount(t.Context(), pod.UID))

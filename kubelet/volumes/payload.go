@@ -11,6 +11,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	resourcehelper "k8s.io/component-helpers/resource"
+
+	"vigil/kubelet/volumes/internal/contents"
 )
 
 // mode is the mode of a file: its own, or the volume's default.
@@ -25,11 +27,11 @@ func mode(own *int32, byDefault *int32, otherwise int32) os.FileMode {
 }
 
 // keyed makes a payload of the keys of an object: all, or those that items name.
-func keyed(what string, data map[string][]byte, items []corev1.KeyToPath, byDefault *int32, optional bool) (payload, error) {
-	p := make(payload, len(data))
+func keyed(what string, data map[string][]byte, items []corev1.KeyToPath, byDefault *int32, optional bool) (contents.Payload, error) {
+	p := make(contents.Payload, len(data))
 	if len(items) == 0 {
 		for key, value := range data {
-			p[key] = file{data: value, mode: mode(nil, byDefault, corev1.ConfigMapVolumeSourceDefaultMode)}
+			p[key] = contents.File{Data: value, Mode: mode(nil, byDefault, corev1.ConfigMapVolumeSourceDefaultMode)}
 		}
 		return p, nil
 	}
@@ -41,12 +43,12 @@ func keyed(what string, data map[string][]byte, items []corev1.KeyToPath, byDefa
 			}
 			return nil, fmt.Errorf("references non-existent %s key: %s", what, item.Key)
 		}
-		p[item.Path] = file{data: value, mode: mode(item.Mode, byDefault, corev1.ConfigMapVolumeSourceDefaultMode)}
+		p[item.Path] = contents.File{Data: value, Mode: mode(item.Mode, byDefault, corev1.ConfigMapVolumeSourceDefaultMode)}
 	}
 	return p, nil
 }
 
-func configMapPayload(c *corev1.ConfigMap, items []corev1.KeyToPath, byDefault *int32, optional bool) (payload, error) {
+func configMapPayload(c *corev1.ConfigMap, items []corev1.KeyToPath, byDefault *int32, optional bool) (contents.Payload, error) {
 	data := make(map[string][]byte, len(c.Data)+len(c.BinaryData))
 	for key, value := range c.Data {
 		data[key] = []byte(value)
@@ -55,13 +57,13 @@ func configMapPayload(c *corev1.ConfigMap, items []corev1.KeyToPath, byDefault *
 	return keyed("config", data, items, byDefault, optional)
 }
 
-func secretPayload(s *corev1.Secret, items []corev1.KeyToPath, byDefault *int32, optional bool) (payload, error) {
+func secretPayload(s *corev1.Secret, items []corev1.KeyToPath, byDefault *int32, optional bool) (contents.Payload, error) {
 	return keyed("secret", s.Data, items, byDefault, optional)
 }
 
 // downwardPayload makes a payload of what a pod says about itself.
-func downwardPayload(pod *corev1.Pod, items []corev1.DownwardAPIVolumeFile, byDefault *int32, allocatable func() corev1.ResourceList) (payload, error) {
-	p := make(payload, len(items))
+func downwardPayload(pod *corev1.Pod, items []corev1.DownwardAPIVolumeFile, byDefault *int32, allocatable func() corev1.ResourceList) (contents.Payload, error) {
+	p := make(contents.Payload, len(items))
 	for _, item := range items {
 		var value string
 		var err error
@@ -74,7 +76,7 @@ func downwardPayload(pod *corev1.Pod, items []corev1.DownwardAPIVolumeFile, byDe
 		if err != nil {
 			return nil, err
 		}
-		p[item.Path] = file{data: []byte(value), mode: mode(item.Mode, byDefault, corev1.DownwardAPIVolumeSourceDefaultMode)}
+		p[item.Path] = contents.File{Data: []byte(value), Mode: mode(item.Mode, byDefault, corev1.DownwardAPIVolumeSourceDefaultMode)}
 	}
 	return p, nil
 }

@@ -24,6 +24,8 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
+
+	"vigil/kubelet/volumes/internal/contents"
 )
 
 const (
@@ -199,14 +201,14 @@ func certificatesOnly(chain string) []byte {
 }
 
 // files are where a source wants its key and certificates.
-func (c *podCertificates) files(pod *corev1.Pod, source *corev1.PodCertificateProjection, byDefault *int32, key, chain []byte) payload {
-	p := payload{}
+func (c *podCertificates) files(pod *corev1.Pod, source *corev1.PodCertificateProjection, byDefault *int32, key, chain []byte) contents.Payload {
+	p := contents.Payload{}
 	for path, content := range map[string][]byte{
 		source.CredentialBundlePath: slices.Concat(key, chain), source.KeyPath: key, source.CertificateChainPath: chain,
 	} {
 		if path != "" {
 			f := private(pod, byDefault)
-			f.data = content
+			f.Data = content
 			p[path] = f
 		}
 	}

@@ -206,7 +206,7 @@ func TestPodCertificate(t *testing.T) {
 		first := w.sign(pod)
 		w.clock.advance(time.Second)
 		w.mount(pod)
-		see := contents(t, w.paths(pod)["/v"])
+		see := filesIn(t, w.paths(pod)["/v"])
 		if see["chain.pem"] != first || see["all.pem"] != see["key.pem"]+first {
 			t.Errorf("%s: files are %v", kind, see)
 		}
@@ -218,7 +218,7 @@ func TestPodCertificate(t *testing.T) {
 		second := w.sign(pod)
 		w.clock.advance(pollCertificate)
 		w.mount(pod)
-		if see := contents(t, w.paths(pod)["/v"]); see["chain.pem"] != second || second == first {
+		if see := filesIn(t, w.paths(pod)["/v"]); see["chain.pem"] != second || second == first {
 			t.Errorf("%s: the certificate was not replaced", kind)
 		}
 		must(t, w.manager.Unmount(t.Context(), pod.UID))

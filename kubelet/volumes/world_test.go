@@ -2,6 +2,7 @@ package volumes
 
 import (
 	"context"
+	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -210,4 +211,39 @@ func (w *world) secret(name string, data map[string][]byte) {
 		_, err = w.admin.CoreV1().Secrets("a").Create(w.Context(), object, metav1.CreateOptions{})
 	}
 	must(w, err)
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// filesIn are what a reader of a volume sees: files by path, with symlinks followed, and without what begins with "..".
+func filesIn(t testing.TB, dir string) map[string]string {
+	t.Helper()
+	seen := map[string]string{}
+	var walk func(string)
+	walk = func(relative string) {
+		entries, err := os.ReadDir(filepath.Join(dir, relative))
+		must(t, err)
+		for _, entry := range entries {
+			path := filepath.Join(relative, entry.Name())
+			if strings.HasPrefix(path, "..") {
+				continue
+			}
+			info, err := os.Stat(filepath.Join(dir, path))
+			must(t, err)
+			if info.IsDir() {
+				walk(path)
+				continue
+			}
+			content, err := os.ReadFile(filepath.Join(dir, path))
+			must(t, err)
+			seen[path] = string(content)
+		}
+	}
+	walk("")
+	return seen
 }

@@ -1,4 +1,4 @@
-package volumes
+package contents
 
 import (
 	"errors"
@@ -46,10 +46,10 @@ func contents(t testing.TB, dir string) map[string]string {
 	return seen
 }
 
-func files(pairs ...string) payload {
-	p := payload{}
+func files(pairs ...string) Payload {
+	p := Payload{}
 	for i := 0; i < len(pairs); i += 2 {
-		p[pairs[i]] = file{data: []byte(pairs[i+1]), mode: 0o640}
+		p[pairs[i]] = File{Data: []byte(pairs[i+1]), Mode: 0o640}
 	}
 	return p
 }
@@ -59,7 +59,7 @@ func TestWrite(t *testing.T) {
 	old := syscall.Umask(0o077)
 	defer syscall.Umask(old)
 	steps := []struct {
-		payload payload
+		payload Payload
 		changed bool
 		want    map[string]string
 	}{
@@ -74,7 +74,7 @@ func TestWrite(t *testing.T) {
 	}
 	for i, step := range steps {
 		data, _ := os.Readlink(filepath.Join(dir, dataLink))
-		changed, err := write(dir, step.payload, nil)
+		changed, err := Write(dir, step.payload, nil)
 		if step.want == nil {
 			if err == nil {
 				t.Errorf("step %d: accepted", i)
@@ -135,11 +135,11 @@ func TestWrite_Repairs(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "up", "volume")
 			must(t, os.MkdirAll(dir, 0o755))
-			_, err := write(dir, files("a", "1"), nil)
+			_, err := Write(dir, files("a", "1"), nil)
 			must(t, err)
 			must(t, mess(dir))
 			for range 2 {
-				_, err = write(dir, files("a", "1"), nil)
+				_, err = Write(dir, files("a", "1"), nil)
 				must(t, err)
 			}
 			entries, err := os.ReadDir(dir)
@@ -153,10 +153,10 @@ func TestWrite_Repairs(t *testing.T) {
 
 func TestWrite_OwnFails(t *testing.T) {
 	dir := t.TempDir()
-	_, err := write(dir, files("a", "1"), nil)
+	_, err := Write(dir, files("a", "1"), nil)
 	must(t, err)
 	refused := errors.New("refused")
-	if _, err := write(dir, files("a", "2", "b", "2"), func(string) error { return refused }); !errors.Is(err, refused) {
+	if _, err := Write(dir, files("a", "2", "b", "2"), func(string) error { return refused }); !errors.Is(err, refused) {
 		t.Errorf("write: %v", err)
 	}
 	if got := contents(t, dir); !maps.Equal(got, map[string]string{"a": "1"}) {
@@ -185,7 +185,7 @@ func TestCheckPath(t *testing.T) {
 			t.Errorf("%.20q: %v, want %q", path, err, want)
 		}
 	}
-	for _, p := range []payload{files("a", "", "a/b", ""), files(".", "")} {
+	for _, p := range []Payload{files("a", "", "a/b", ""), files(".", "")} {
 		if _, err := p.clean(); err == nil {
 			t.Errorf("accepted %v", p)
 		}
@@ -202,10 +202,10 @@ func FuzzWrite(f *testing.F) {
 		top := t.TempDir()
 		dir := filepath.Join(top, "volume")
 		must(t, os.Mkdir(dir, 0o755))
-		_, err := write(dir, files("before", "0"), nil)
+		_, err := Write(dir, files("before", "0"), nil)
 		must(t, err)
 		want := map[string]string{"before": "0"}
-		if _, err := write(dir, files(one, "1", two, "2"), nil); err == nil {
+		if _, err := Write(dir, files(one, "1", two, "2"), nil); err == nil {
 			want = map[string]string{filepath.Clean(one): "1", filepath.Clean(two): "2"}
 			if filepath.Clean(one) == filepath.Clean(two) {
 				return // either may win

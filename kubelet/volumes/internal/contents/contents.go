@@ -1,4 +1,5 @@
-package volumes
+// Package contents writes the files of volumes so that readers see all of the old ones or all of the new.
+package contents
 
 import (
 	"bytes"
@@ -11,15 +12,15 @@ import (
 	"time"
 )
 
-// file is what a volume is to have at a path.
-type file struct {
-	data []byte
-	mode os.FileMode // permission bits
-	user *int64      // the owner; nil: who writes it
+// File is what a volume is to have at a path.
+type File struct {
+	Data []byte
+	Mode os.FileMode // permission bits
+	User *int64      // the owner; nil: who writes it
 }
 
-// payload is the contents of a volume, by relative path.
-type payload map[string]file
+// Payload is the contents of a volume, by relative path.
+type Payload map[string]File
 
 const (
 	dataLink    = "..data"     // symlink to the directory that has the contents
@@ -29,7 +30,7 @@ const (
 	maxName = 255
 )
 
-// write makes the contents of dir those of p, so that who reads sees all of the old or all of the new:
+// Write makes the contents of dir those of p, so that who reads sees all of the old or all of the new:
 //
 //	dir/..2026_11_21_09_30_00.123456789/   the contents, with directories
 //	dir/..data -> ..2026_11_21_09_30_00.123456789
@@ -38,8 +39,9 @@ const (
 // The new directory is complete before ..data is replaced, by a rename. Names that come are made before that, names that go are removed
 // after. It is upstream's layout (pkg/volume/util/atomic_writer.go), which programs know: they watch ..data.
 //
-// When nothing would change nothing is written. own, when not nil, is called with the new directory before it is seen.
-func write(dir string, p payload, own func(dir string) error) (changed bool, err error) {
+// When nothing would change nothing is written. own, when not nil, is called with the new directory before it is seen. Calls for one
+// directory are one after another. It fails for paths that are absolute, empty, too long, lead out of dir or begin with "..".
+func Write(dir string, p Payload, own func(dir string) error) (changed bool, err error) {
 	p, err = p.clean()
 	if err != nil {
 		return false, err
@@ -76,8 +78,8 @@ func write(dir string, p payload, own func(dir string) error) (changed bool, err
 }
 
 // clean checks the paths and makes them the shortest ones.
-func (p payload) clean() (payload, error) {
-	result := make(payload, len(p))
+func (p Payload) clean() (Payload, error) {
+	result := make(Payload, len(p))
 	for path, content := range p {
 		if err := checkPath(path); err != nil {
 			return nil, err
@@ -125,7 +127,7 @@ func checkPath(path string) error {
 }
 
 // names are the names at the top.
-func (p payload) names() map[string]bool {
+func (p Payload) names() map[string]bool {
 	names := make(map[string]bool, len(p))
 	for path := range p {
 		name, _, _ := strings.Cut(path, "/")
@@ -135,7 +137,7 @@ func (p payload) names() map[string]bool {
 }
 
 // write writes all files below dir, which is new.
-func (p payload) write(dir string) error {
+func (p Payload) write(dir string) error {
 	if err := os.Chmod(dir, 0o755); err != nil { // whatever the umask is
 		return err
 	}
@@ -144,15 +146,15 @@ func (p payload) write(dir string) error {
 		if err := makeParents(dir, filepath.Dir(path)); err != nil {
 			return err
 		}
-		if err := os.WriteFile(at, content.data, 0o600); err != nil {
+		if err := os.WriteFile(at, content.Data, 0o600); err != nil {
 			return err
 		}
-		if content.user != nil {
-			if err := os.Lchown(at, int(*content.user), -1); err != nil {
+		if content.User != nil {
+			if err := os.Lchown(at, int(*content.User), -1); err != nil {
 				return err
 			}
 		}
-		if err := os.Chmod(at, content.mode.Perm()); err != nil {
+		if err := os.Chmod(at, content.Mode.Perm()); err != nil {
 			return err
 		}
 	}
@@ -179,7 +181,7 @@ func makeParents(dir, path string) error {
 }
 
 // same says that dir has just the files of p, with the same contents.
-func same(dir string, p payload) bool {
+func same(dir string, p Payload) bool {
 	left := len(p)
 	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil {
@@ -200,7 +202,7 @@ func same(dir string, p payload) bool {
 		if err != nil {
 			return err
 		}
-		if !bytes.Equal(have, want.data) {
+		if !bytes.Equal(have, want.Data) {
 			return fs.ErrInvalid
 		}
 		left--
