@@ -16,7 +16,7 @@ type backoff map[string]time.Duration
 
 // until returns when a container that has ended may be started again; the first restart is immediate.
 func (b backoff) until(last *Container) time.Time {
-	if last.Finished.Sub(last.Started) >= resetDelay {
+	if !last.Started.IsZero() && last.Finished.Sub(last.Started) >= resetDelay {
 		delete(b, last.Name)
 	}
 	return last.Finished.Add(b[last.Name])

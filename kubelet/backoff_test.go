@@ -34,6 +34,9 @@ func TestBackoff_DoublesToFiveMinutesAndForgets(t *testing.T) {
 	if got := crash(0); got != initialDelay {
 		t.Errorf("then: waits %v", got)
 	}
+	if never := b.until(&Container{Name: "c", Finished: now}); !never.Equal(now.Add(2 * initialDelay)) { // its command is not there
+		t.Errorf("a container that was never started waits %v", never.Sub(now))
+	}
 	if got := b.until(&Container{Name: "other", Finished: now}); !got.Equal(now) {
 		t.Errorf("another container waits %v", got.Sub(now))
 	}

@@ -110,9 +110,10 @@ func (w *worker) judge(pod *corev1.Pod) {
 	}
 }
 
+// warn logs what a pod waits for. Its user learns it from the pod's events and status; the level is for who runs the node.
 func (w *worker) warn(ctx context.Context, what string, pod *corev1.Pod, err error) {
 	if ctx.Err() == nil {
-		w.kubelet.config.Logger.Warn(what, "namespace", pod.Namespace, "pod", pod.Name, "error", err)
+		w.kubelet.config.Logger.Info(what, "namespace", pod.Namespace, "pod", pod.Name, "error", err)
 	}
 }
 
