@@ -1,0 +1,131 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/kubernetes"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"vigil/kubelet/containerd"
+)
+
+// BenchmarkPodStart measures how long it takes from the request to the container's process, its image present, one pod after another, and
+// where the time goes:
+//
+//	api        the request is answered
+//	scheduler  a watch shows the pod bound
+//	kubelet    the runtime begins to make the sandbox
+//	sandbox    it begins to make the container
+//	container  the container's process has been started
+//	status     a watch shows the pod Running
+//
+// The figures are medians, in milliseconds; start is the sum up to the process, p99 its slowest percent.
+//
+//	go test -run '^$' -bench PodStart -benchtime 50x ./internal/e2e
+func BenchmarkPodStart(b *testing.B) {
+	c := start(b)
+	client, runtime := c.client(), c.cri()
+	phases := map[string][]time.Duration{}
+	startPod(b, client, runtime, "warm") // connections are made, programs are in memory
+	for i := 0; b.Loop(); i++ {
+		for phase, took := range startPod(b, client, runtime, fmt.Sprintf("pod-%d", i)) {
+			phases[phase] = append(phases[phase], took)
+		}
+	}
+	for phase, took := range phases {
+		slices.Sort(took)
+		b.ReportMetric(milliseconds(took[len(took)/2]), phase+"-p50-ms")
+	}
+	all := phases["start"]
+	b.ReportMetric(milliseconds(all[len(all)*99/100]), "start-p99-ms")
+}
+
+func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
+
+// startPod makes a pod and says how long each phase took. Then the pod is deleted.
+func startPod(b *testing.B, client kubernetes.Interface, runtime runtimeapi.RuntimeServiceClient, name string) map[string]time.Duration {
+	b.Helper()
+	ctx, cancel := context.WithTimeout(b.Context(), patience)
+	defer cancel()
+	pods := client.CoreV1().Pods("default")
+	seen, err := pods.Watch(ctx, metav1.ListOptions{FieldSelector: "metadata.name=" + name})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer seen.Stop()
+	began := time.Now()
+	pod, err := pods.Create(ctx, &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "demo:1"}}},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	answered := time.Now()
+	var bound, running time.Time
+	for running.IsZero() {
+		event, more := <-seen.ResultChan()
+		if !more {
+			b.Fatalf("pod %s was not running in %v", name, patience)
+		}
+		if event.Type == watch.Error || event.Type == watch.Bookmark {
+			continue
+		}
+		pod = event.Object.(*corev1.Pod)
+		if bound.IsZero() && pod.Spec.NodeName != "" {
+			bound = time.Now()
+		}
+		if pod.Status.Phase == corev1.PodRunning {
+			running = time.Now()
+		}
+	}
+	sandboxes, err := runtime.ListPodSandbox(ctx, &runtimeapi.ListPodSandboxRequest{Filter: &runtimeapi.PodSandboxFilter{LabelSelector: map[string]string{"io.kubernetes.pod.uid": string(pod.UID)}}})
+	if err != nil || len(sandboxes.Items) != 1 {
+		b.Fatalf("sandboxes of pod %s: %v, %v", name, sandboxes, err)
+	}
+	container, err := runtime.ContainerStatus(ctx, &runtimeapi.ContainerStatusRequest{ContainerId: strings.TrimPrefix(pod.Status.ContainerStatuses[0].ContainerID, "containerd://")})
+	if err != nil {
+		b.Fatal(err)
+	}
+	sandbox, created, started := time.Unix(0, sandboxes.Items[0].CreatedAt), time.Unix(0, container.Status.CreatedAt), time.Unix(0, container.Status.StartedAt)
+	b.StopTimer()
+	now := int64(0)
+	if err := pods.Delete(ctx, name, metav1.DeleteOptions{GracePeriodSeconds: &now}); err != nil {
+		b.Fatal(err)
+	}
+	for event := range seen.ResultChan() {
+		if event.Type == watch.Deleted {
+			break
+		}
+	}
+	b.StartTimer()
+	return map[string]time.Duration{
+		"api": answered.Sub(began), "scheduler": bound.Sub(answered), "kubelet": sandbox.Sub(bound), "sandbox": created.Sub(sandbox),
+		"container": started.Sub(created), "status": running.Sub(started), "start": started.Sub(began),
+	}
+}
+
+// cri is the container runtime of the first node.
+func (c *cluster) cri() runtimeapi.RuntimeServiceClient {
+	c.t.Helper()
+	daemon, err := containerd.Find(c.dataDir + "/nodes/node-1/containerd")
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	conn, err := grpc.NewClient(daemon.Endpoint(), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	c.t.Cleanup(func() { conn.Close() })
+	return runtimeapi.NewRuntimeServiceClient(conn)
+}
