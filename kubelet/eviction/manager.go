@@ -21,8 +21,8 @@ import (
 type Stats interface {
 	// Summary is at most age old; 0 measures now.
 	Summary(ctx context.Context, age time.Duration, onlyCPUAndMemory bool) (*statsapi.Summary, error)
-	// Layout fails while the runtime has not said where it keeps things.
-	Layout() (separateImages, separateLayers bool, err error)
+	// Layout says whether images are on another file system than the kubelet's files, and writable layers on another than images.
+	Layout(ctx context.Context) (separateImages, separateLayers bool, err error)
 }
 
 // Pods are those of the node, as *kubelet.Kubelet has them.
@@ -124,12 +124,13 @@ func (m *Manager) conditionsNow() []corev1.NodeConditionType {
 
 // round looks once, and returns the pods that it has evicted.
 func (m *Manager) round(ctx context.Context) ([]*corev1.Pod, error) {
-	summary, err := m.config.Stats.Summary(ctx, time.Second, false)
-	if err != nil {
+	var layout Layout
+	var err error
+	if layout.SeparateImages, layout.SeparateLayers, err = m.config.Stats.Layout(ctx); err != nil {
 		return nil, err
 	}
-	var layout Layout
-	if layout.SeparateImages, layout.SeparateLayers, err = m.config.Stats.Layout(); err != nil {
+	summary, err := m.config.Stats.Summary(ctx, time.Second, false)
+	if err != nil {
 		return nil, err
 	}
 	observed, stats := observations(summary), statsOf(summary)

@@ -52,7 +52,7 @@ func (m *machine) Summary(context.Context, time.Duration, bool) (*statsapi.Summa
 	return s, m.unknown
 }
 
-func (m *machine) Layout() (bool, bool, error) {
+func (m *machine) Layout(context.Context) (bool, bool, error) {
 	return m.layout.SeparateImages, m.layout.SeparateLayers, nil
 }
 

@@ -148,7 +148,7 @@ func TestContainerd(t *testing.T) {
 		}
 		time.Sleep(200 * time.Millisecond)
 	}
-	if separate, layers, err := n.provider.Layout(); err != nil || separate != layers && layers {
+	if separate, layers, err := n.provider.Layout(t.Context()); err != nil || separate != layers && layers {
 		t.Errorf("layout: %v, %v, %v", separate, layers, err)
 	}
 }

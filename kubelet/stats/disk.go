@@ -193,14 +193,19 @@ func count(path string) (used usedDisk) {
 	return used
 }
 
-// Layout says which file systems are one: whether images are elsewhere than the kubelet's files, and writable layers elsewhere than images. It fails
-// while the runtime has not told where it keeps them.
-func (p *Provider) Layout() (separateImages, separateLayers bool, err error) {
+// Layout says which file systems are one: whether images are elsewhere than the kubelet's files, and writable layers elsewhere than
+// images. It asks the runtime where it keeps them unless that is known.
+func (p *Provider) Layout(ctx context.Context) (separateImages, separateLayers bool, err error) {
 	p.mu.Lock()
 	files := p.files
 	p.mu.Unlock()
 	if files == nil {
-		return false, false, errors.New("the file system of images is not known yet")
+		if files, err = p.fileSystems(ctx); err != nil {
+			return false, false, err
+		}
+		p.mu.Lock()
+		p.files = files
+		p.mu.Unlock()
 	}
 	root, err := machine.Stat(p.config.RootDir)
 	if err != nil {
