@@ -101,11 +101,17 @@ func refused(response *http.Response, name string) error {
 	return apierrors.NewGenericServerResponse(response.StatusCode, "", schema.GroupResource{Resource: "pods/log"}, name, string(body), 0, false)
 }
 
-// flush copies, and sends what has arrived at once. Who follows a log may look away for as long as they like.
+// Sizes of what is passed on at once, in bytes: little is enough for those who follow a log, much for those who read one.
+const (
+	leastChunk = 4 << 10
+	mostChunk  = 64 << 10
+)
+
+// flush copies, and sends what has arrived at once.
 func flush(w http.ResponseWriter, from io.Reader) {
 	control := http.NewResponseController(w)
 	_ = control.Flush() // an error is the client's: the copy below ends by it
-	buf := make([]byte, 32<<10)
+	buf := make([]byte, leastChunk)
 	for {
 		n, err := from.Read(buf)
 		if n > 0 {
@@ -118,6 +124,9 @@ func flush(w http.ResponseWriter, from io.Reader) {
 		}
 		if err != nil {
 			return
+		}
+		if n == len(buf) && n < mostChunk {
+			buf = make([]byte, 2*n)
 		}
 	}
 }

@@ -27,9 +27,10 @@ type Options struct {
 }
 
 const (
-	chunk   = 32 << 10
-	maxLine = 1 << 20 // what is longer is not a log's
-	look    = time.Second
+	leastChunk = 4 << 10 // to begin with
+	chunk      = 32 << 10
+	maxLine    = 1 << 20 // what is longer is not a log's
+	look       = time.Second
 
 	// stampFormat has always nine digits, so that lines stand below each other.
 	stampFormat = "2006-01-02T15:04:05.000000000Z07:00"
@@ -49,7 +50,7 @@ func Copy(ctx context.Context, w io.Writer, path string, opts Options) error {
 	if err != nil {
 		return fmt.Errorf("failed to open log file %q: %w", path, err)
 	}
-	c := &copier{w: w, opts: opts, path: path, file: f, lineStart: true, left: opts.Limit}
+	c := &copier{w: w, opts: opts, path: path, file: f, size: leastChunk, lineStart: true, left: opts.Limit}
 	defer func() { c.file.Close() }()
 	if opts.Tail >= 0 {
 		start, err := tail(f, opts.Tail)
@@ -73,6 +74,7 @@ type copier struct {
 	path string
 	file *os.File
 
+	size      int    // of what is read next
 	in        []byte // read and not yet sent: the beginning of a line
 	out       []byte
 	lineStart bool  // what comes next begins a line
@@ -118,7 +120,7 @@ func (c *copier) run(ctx context.Context) error {
 
 // rest gives buffers back of a file in which nothing happens.
 func (c *copier) rest() {
-	if c.out = nil; len(c.in) == 0 {
+	if c.out, c.size = nil, leastChunk; len(c.in) == 0 {
 		c.in = nil
 	}
 }
@@ -156,9 +158,12 @@ func (c *copier) drain(ctx context.Context, whole bool) error {
 			return fmt.Errorf("log file %q has a line of more than %d bytes", c.path, maxLine)
 		}
 		have := len(c.in)
-		c.in = append(c.in, make([]byte, chunk)...)
+		c.in = append(c.in, make([]byte, c.size)...)
 		n, err := c.file.Read(c.in[have:])
 		c.in = c.in[:have+n]
+		if n == c.size {
+			c.size = min(2*n, chunk)
+		}
 		full := c.take(have)
 		end := errors.Is(err, io.EOF)
 		if end && whole && len(c.in) > 0 && full == nil {
