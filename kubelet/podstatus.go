@@ -31,6 +31,7 @@ func (w *worker) podStatus(pod *corev1.Pod, now observed, final bool) corev1.Pod
 	if final && isInitialized {
 		markLost(status.ContainerStatuses)
 	}
+	boundMessages(&status)
 	switch {
 	case finished(pod):
 	case w.verdict != nil && !anyRunning(now):
@@ -114,7 +115,7 @@ func (w *worker) containerStatus(pod *corev1.Pod, c *corev1.Container, now obser
 	}
 	status := corev1.ContainerStatus{
 		Name: c.Name, Image: have.Image, ImageID: have.ImageID, ContainerID: have.ID, RestartCount: have.Attempt,
-		AllocatedResources: c.Resources.Requests, Started: &no, User: have.User, VolumeMounts: have.Mounts,
+		AllocatedResources: c.Resources.Requests, Started: &no, User: have.User, VolumeMounts: volumeMountStatuses(c, have.Mounts),
 	}
 	if len(c.Resources.Requests) > 0 || len(c.Resources.Limits) > 0 {
 		resources := withoutClaims(c.Resources)

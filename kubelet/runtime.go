@@ -197,7 +197,7 @@ type Container struct {
 	Message   string // of an exit: what the container left in its termination message, or why it could not start
 	LogPath   string
 	User      *corev1.ContainerUser
-	Mounts    []corev1.VolumeMountStatus
+	Mounts    []corev1.VolumeMountStatus // without names, and of all that is mounted
 	// Resources are what the runtime applies; nil when it does not say.
 	Resources *corev1.ResourceRequirements
 }

@@ -150,10 +150,6 @@ func (r *Runtime) containerConfig(ctx context.Context, pod *corev1.Pod, c *corev
 	if err != nil {
 		return nil, err
 	}
-	message, err := r.messageFile(pod.UID, c)
-	if err != nil {
-		return nil, err
-	}
 	config := &runtimeapi.ContainerConfig{
 		Metadata:    &runtimeapi.ContainerMetadata{Name: c.Name, Attempt: uint32(options.Attempt)},
 		Image:       &runtimeapi.ImageSpec{Image: options.ImageID, UserSpecifiedImage: c.Image, RuntimeHandler: around.Handler},
@@ -180,9 +176,6 @@ func (r *Runtime) containerConfig(ctx context.Context, pod *corev1.Pod, c *corev
 	}
 	for _, m := range options.Mounts {
 		config.Mounts = append(config.Mounts, toMount(pod, m))
-	}
-	if message != "" {
-		config.Mounts = append(config.Mounts, &runtimeapi.Mount{HostPath: message, ContainerPath: c.TerminationMessagePath, SelinuxRelabel: selinux(pod)})
 	}
 	if ids := security.NamespaceOptions.UsernsOptions; ids != nil {
 		for _, m := range config.Mounts { // files belong to the users that the container knows

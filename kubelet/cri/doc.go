@@ -12,7 +12,7 @@
 // either kubelet can take over the other's containers:
 //
 //	<pod-log-dir>/<namespace>_<name>_<uid>/<container>/<attempt>.log
-//	<root-dir>/pods/<uid>/containers/<container>/<random>   what a container leaves as its termination message
+//	<root-dir>/image_manager/...   which images were pulled with whose credentials
 //
 // Start reading at runtime.go, then cache.go and follow.go; sandbox.go and container.go turn pods into what the interface asks for.
 package cri

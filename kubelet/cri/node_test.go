@@ -168,8 +168,13 @@ func (n *node) create(pod *corev1.Pod, c *corev1.Container, attempt int32) (stri
 	if err != nil {
 		return "", err
 	}
+	message := filepath.Join(n.t.TempDir(), "message") // the kubelet makes it
+	if err := os.WriteFile(message, nil, 0o666); err != nil {
+		n.t.Fatal(err)
+	}
 	return n.CreateContainer(n.context(), pod, c, kubelet.ContainerOptions{
 		Attempt: attempt, ImageID: image.ID, Command: c.Command, Args: c.Args, Sandbox: sandboxOptions(pod),
+		Mounts: []kubelet.Mount{{HostPath: message, ContainerPath: c.TerminationMessagePath}},
 	})
 }
 

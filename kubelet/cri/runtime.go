@@ -26,7 +26,7 @@ type Config struct {
 	Endpoint      string // --container-runtime-endpoint: "unix:///run/containerd/containerd.sock"
 	ImageEndpoint string // --image-service-endpoint; default Endpoint
 
-	RootDir string // --root-dir, default /var/lib/kubelet: seccomp profiles, termination messages
+	RootDir string // --root-dir, default /var/lib/kubelet: seccomp profiles, records of pulls
 	LogDir  string // --pod-log-dir, default /var/log/pods
 
 	RequestTimeout time.Duration // --runtime-request-timeout of all requests but pulls, stops and execs; default 2m
@@ -196,11 +196,6 @@ func (r *Runtime) Pods(ctx context.Context) ([]kubelet.PodReference, error) {
 // podLogDir is where the logs of a pod's containers go.
 func (r *Runtime) podLogDir(namespace, name string, uid types.UID) string {
 	return filepath.Join(r.config.LogDir, namespace+"_"+name+"_"+string(uid))
-}
-
-// containerDir is where the containers of a name leave their termination messages.
-func (r *Runtime) containerDir(uid types.UID, container string) string {
-	return filepath.Join(r.config.RootDir, "pods", string(uid), "containers", container)
 }
 
 // describe names a pod as upstream's messages do: web_default(0f1e...).

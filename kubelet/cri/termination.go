@@ -6,12 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"os"
-	"path/filepath"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 	"k8s.io/cri-client/pkg/logs"
 )
@@ -22,24 +19,6 @@ const (
 	messageLogLimit = 2048 // bytes
 	messageLogLines = 80
 )
-
-// messageFile makes the file that a container leaves its termination message in; "" when it wants none.
-func (r *Runtime) messageFile(uid types.UID, c *corev1.Container) (string, error) {
-	if c.TerminationMessagePath == "" {
-		return "", nil
-	}
-	dir := r.containerDir(uid, c.Name)
-	if err := os.MkdirAll(dir, 0o750); err != nil {
-		return "", fmt.Errorf("create the directory of termination messages: %w", err)
-	}
-	path := filepath.Join(dir, fmt.Sprintf("%08x", rand.Uint32()))
-	file, err := os.Create(path)
-	if err != nil {
-		return "", fmt.Errorf("create the termination message: %w", err)
-	}
-	err = file.Chmod(0o666) // whoever the container runs as
-	return path, errors.Join(err, file.Close())
-}
 
 // terminationMessage is what a container that has ended has to say: the file it wrote, or the end of its log when it failed, wrote
 // none, and wants it so.
