@@ -4,6 +4,10 @@ import (
 	"errors"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 func TestBackoff_DoublesToFiveMinutesAndForgets(t *testing.T) {
@@ -62,5 +66,25 @@ func TestPullFailed(t *testing.T) {
 	}
 	if w = pullFailed(w, "other", "ErrImagePull", errors.New("no"), now); w.delay != initialDelay || w.backsOff("image") || !w.backsOff("other") {
 		t.Errorf("another image: %+v", w)
+	}
+}
+
+func TestBackoff_IsRememberedByStatuses(t *testing.T) {
+	ran := func(d time.Duration) corev1.ContainerState {
+		begin := time.Unix(1000, 0)
+		return corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{StartedAt: metav1.NewTime(begin), FinishedAt: metav1.NewTime(begin.Add(d))}}
+	}
+	running := corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}
+	waits := corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff", Message: "back-off 1m20s restarting failed container=d pod=p_ns(u)"}}
+	pod := &corev1.Pod{Status: corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{
+		{Name: "fresh", State: running},
+		{Name: "once", RestartCount: 1, State: running, LastTerminationState: ran(time.Second)},
+		{Name: "often", RestartCount: 1000, State: running, LastTerminationState: ran(time.Second)},
+		{Name: "long-ago", RestartCount: 3, State: running, LastTerminationState: ran(resetDelay)},
+		{Name: "waits", RestartCount: 4, State: waits, LastTerminationState: ran(time.Second)},
+	}}}
+	want := backoff{"once": 10 * time.Second, "often": 5 * time.Minute, "waits": 80 * time.Second}
+	if diff := cmp.Diff(want, remembered(pod)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
