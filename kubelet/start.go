@@ -310,13 +310,6 @@ func ipsOf(pod *corev1.Pod) (ips []string) {
 	return ips
 }
 
-func hostIPsOf(pod *corev1.Pod) (ips []string) {
-	for _, ip := range pod.Status.HostIPs {
-		ips = append(ips, ip.IP)
-	}
-	return ips
-}
-
 // containerReference names a container of a pod as events do.
 func containerReference(pod *corev1.Pod, c *corev1.Container) *corev1.ObjectReference {
 	field := "containers"
