@@ -65,6 +65,9 @@ func (c Config) command(log *os.File) *exec.Cmd {
 	command.Stdout, command.Stderr = log, log
 	command.Dir = "/"
 	command.Env = append(os.Environ(), "PATH="+c.BinDir+string(os.PathListSeparator)+os.Getenv("PATH")) // the shim looks for runc
+	if os.Getenv("GOGC") == "" {
+		command.Env = append(command.Env, "GOGC=50") // with 100 pods 66 MB instead of 85, and no slower
+	}
 	command.SysProcAttr = ownSession()
 	return command
 }
