@@ -48,6 +48,7 @@ func table() map[string]func(args []string, s streams) error {
 		"touch-later": touchLater,
 		"fetch":       fetch,
 		"fill":        fill,
+		"tar":         archive,
 	}
 }
 

@@ -15,6 +15,7 @@
 //	demo touch-later SECONDS FILE
 //	demo fetch URL           GET it, print the body; status 22 for an answer of 400 and above
 //	demo fill FILE MB        write a large file
+//	demo tar cf - PATH... | tar xf - [-C DIR]  as much of tar as `kubectl cp` needs
 //	demo sh [-c LINE]        a line at a time: any of these commands, `exit [CODE]`; enough for `kubectl exec -it`
 //
 // When it runs as a pod, the environment names the pod: POD_NAME, POD_NAMESPACE, POD_IP, NODE_NAME, filled from the downward API

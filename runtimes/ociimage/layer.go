@@ -8,7 +8,7 @@ import (
 
 // commands are names in /bin that lead to the program, which does as it is called: an image without a shell can still be
 // looked around in by `kubectl exec`.
-var commands = []string{"cat", "echo", "env", "fetch", "hostname", "id", "ls", "sh", "sleep", "write"}
+var commands = []string{"cat", "echo", "env", "fetch", "hostname", "id", "ls", "sh", "sleep", "tar", "write"}
 
 // layer is the image's one layer: an uncompressed tar with the program at its root.
 func layer(name string, program []byte, furnish bool) ([]byte, error) {
