@@ -70,6 +70,9 @@ func (t *Tree) delegate(dir string) error {
 		}
 		if err := write(dir, "cgroup.subtree_control", "+"+name); err != nil {
 			// Realtime processes keep cpu from being given, and others are nice to have: the limit that cannot be written says so.
+			if errors.Is(err, syscall.EBUSY) && (name == "memory" || name == "pids") {
+				return fmt.Errorf("%s cannot be limited below %s, since processes are in that group itself (cgroup v2 has them in leaves only): %w", name, dir, err)
+			}
 			if name == "memory" || name == "pids" {
 				return err
 			}

@@ -38,7 +38,8 @@ type Tree struct {
 
 	mu        sync.Mutex
 	applied   map[types.UID]state
-	burstable int64 // cpu.shares of the burstable pods as last written
+	burstable int64   // cpu.shares of the burstable pods as last written
+	owed      *Limits // of kubepods, not taken by the kernel yet; nil: none
 }
 
 // state is what this process has given a pod's group.
@@ -100,7 +101,8 @@ func (t *Tree) Version() int {
 func (t *Tree) PodsPath() string { return path.Join(t.config.Root, "kubepods") }
 
 // Setup makes the groups above the pods' and limits kubepods to allocatable: cpu by shares, memory and "pid" by limits, each if
-// there. What runs already is not touched: a memory limit below what is used is an error, and may be tried again.
+// there. A limit of memory below what pods use already is refused by the kernel in v1; then it is no error, and every Ensure tries
+// again: evictions are expected to make room.
 func (t *Tree) Setup(allocatable corev1.ResourceList) error {
 	for _, dir := range []string{t.PodsPath(), t.tier(corev1.PodQOSBurstable), t.tier(corev1.PodQOSBestEffort)} {
 		if err := t.create(dir); err != nil {
@@ -110,7 +112,28 @@ func (t *Tree) Setup(allocatable corev1.ResourceList) error {
 	if err := errors.Join(t.apply(t.tier(corev1.PodQOSBestEffort), Limits{CPUShares: minShares}), t.weighBurstable()); err != nil {
 		return err
 	}
-	return t.apply(t.PodsPath(), nodeLimits(allocatable))
+	limits := nodeLimits(allocatable)
+	t.mu.Lock()
+	t.owed = &limits
+	t.mu.Unlock()
+	return t.limitNode()
+}
+
+// limitNode gives kubepods the limits that it is owed.
+func (t *Tree) limitNode() error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.owed == nil {
+		return nil
+	}
+	if err := t.apply(t.PodsPath(), *t.owed); err != nil {
+		if errors.Is(err, syscall.EBUSY) {
+			return nil
+		}
+		return err
+	}
+	t.owed = nil
+	return nil
 }
 
 // tier is the group of all pods of a class.
@@ -132,6 +155,9 @@ func (t *Tree) Path(pod *corev1.Pod) string {
 // The kernel refuses limits below what the containers have, or use in v1: those of a pod that shrinks are tried again by the
 // next Ensure, after its containers have shrunk, and are no error.
 func (t *Tree) Ensure(pod *corev1.Pod) (parent string, err error) {
+	if err := t.limitNode(); err != nil {
+		return "", err
+	}
 	parent = t.Path(pod)
 	limits := t.limitsOf(pod)
 	there := t.exists(parent)

@@ -248,6 +248,39 @@ func TestTree_ShrinksWhenTheContainersHave(t *testing.T) {
 	}
 }
 
+func TestTree_NodeLimitWaitsForRoom(t *testing.T) {
+	tree := realTree(t, Config{})
+	if tree.Version() != 1 {
+		t.Skip("v2 refuses nothing")
+	}
+	p := pod("p", list("memory", "1Mi"), nil)
+	parent, err := tree.Ensure(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd, _, out := enter(t, tree, parent, "memory")
+	for out.Scan() && out.Text() != "64" {
+	}
+	if err := cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	if err := tree.Setup(list("memory", "16Mi")); err != nil {
+		t.Fatal(err)
+	}
+	if got := tree.read(t, "memory", tree.PodsPath(), "memory.limit_in_bytes"); got != "1073741824" {
+		t.Errorf("kubepods is limited to %s", got)
+	}
+	if err := tree.Remove("p"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tree.Ensure(p); err != nil {
+		t.Fatal(err)
+	}
+	if got := tree.read(t, "memory", tree.PodsPath(), "memory.limit_in_bytes"); got != "16777216" {
+		t.Errorf("then kubepods is limited to %s", got)
+	}
+}
+
 func TestTree_MemoryLimitKills(t *testing.T) {
 	tree := realTree(t, Config{})
 	parent, err := tree.Ensure(pod("oom", list("memory", "32Mi"), list("memory", "64Mi", "cpu", "1")))
