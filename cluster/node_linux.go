@@ -307,14 +307,22 @@ func (n *realNode) run(ctx context.Context) error {
 	return quiet(group.Wait())
 }
 
-// self is the node's own Node.
+// self is the node's own Node: as the API server has it, or, while it does not answer, as the kubelet will make it. Pods of
+// manifests are admitted before there is an API server.
 func (n *realNode) self() (*corev1.Node, error) {
-	if node, err := n.node.Get("", n.name); err == nil {
-		return node, nil
+	node, err := n.node.Get("", n.name)
+	if err != nil {
+		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+		defer cancel()
+		node, err = n.client.CoreV1().Nodes().Get(ctx, n.name, metav1.GetOptions{ResourceVersion: "0"})
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-	defer cancel()
-	return n.client.CoreV1().Nodes().Get(ctx, n.name, metav1.GetOptions{ResourceVersion: "0"})
+	if err != nil {
+		node = &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: n.name, Labels: n.kubelet.NodeLabels()}}
+	}
+	if len(node.Status.Allocatable) == 0 { // somebody else has made the object
+		node.Status.Allocatable = n.allocatable
+	}
+	return node, nil
 }
 
 // describe completes the Node's status.

@@ -93,6 +93,9 @@ func (n *nodeReporter) reference(uid types.UID) *corev1.ObjectReference {
 	return &corev1.ObjectReference{APIVersion: "v1", Kind: "Node", Name: n.config.NodeName, UID: uid}
 }
 
+// NodeLabels are those that the kubelet gives its Node.
+func (k *Kubelet) NodeLabels() map[string]string { return k.node.labels() }
+
 func (n *nodeReporter) labels() map[string]string {
 	labels := map[string]string{
 		corev1.LabelHostname:   n.config.NodeName,
