@@ -21,7 +21,8 @@ type realFlags struct {
 // add registers the flags that concern a node of its own.
 func (f *realFlags) add(flags *pflag.FlagSet, c *cluster.RealConfig) {
 	f.addShared(flags, c)
-	flags.StringVar(&c.NodeDir, "node-dir", "", "where everything of the node is kept (default: nodes/NAME in the default data directory)")
+	flags.StringVar(&c.DataDir, "data-dir", cluster.DefaultDataDir(), "data directory that the node belongs to; vigil down and reset know it by that")
+	flags.StringVar(&c.NodeDir, "node-dir", "", "where everything of the node is kept (default: nodes/NAME in --data-dir)")
 	flags.StringVar(&c.RuntimeEndpoint, "container-runtime-endpoint", "", "socket of a container runtime that runs already, unix:///run/...; default: a containerd of our own")
 	flags.StringVar(&c.ImageEndpoint, "image-service-endpoint", "", "socket of the image service, if it is another one")
 	flags.StringVar(&c.RootDir, "root-dir", "", "where pods' volumes are (default: kubelet in --node-dir)")
