@@ -240,7 +240,7 @@ func lsEntry(dir string, entry os.DirEntry, out io.Writer) error {
 	if info.Mode()&os.ModeSymlink != 0 {
 		target, err := os.Readlink(dir + "/" + name)
 		if err != nil {
-			return err
+			target = "?" // of another's process
 		}
 		name += " -> " + target
 	}
