@@ -8,12 +8,16 @@ import (
 
 	openapi_v2 "github.com/google/gnostic-models/openapiv2"
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/managedfields"
 	"k8s.io/client-go/applyconfigurations"
 	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/kube-openapi/pkg/spec3"
 	"sigs.k8s.io/structured-merge-diff/v6/schema"
 
+	"vigil/kinds"
 	"vigil/kinds/all"
+	"vigil/kinds/core"
 )
 
 // How lists and maps of every kind merge, read out of the published schemas, is what upstream publishes: client-go's own copy has it.
@@ -150,5 +154,41 @@ func TestSwagger(t *testing.T) {
 			t.Fatalf("a reference to %q, which is not there", name)
 		}
 		rest = after
+	}
+}
+
+// TestConnections: sessions and proxies have the operations that upstream's document has.
+func TestConnections(t *testing.T) {
+	doc := build(corev1.SchemeGroupVersion, []*kinds.Kind{core.Pod(), core.Service(), core.Node()}, "v1.37.2")
+	const pod = "/api/v1/namespaces/{namespace}/pods/{name}/"
+	for path, want := range map[string]string{
+		pod + "exec": "get connectCoreV1GetNamespacedPodExec PodExecOptions, post connectCoreV1PostNamespacedPodExec PodExecOptions",
+		pod + "log":  "get readCoreV1NamespacedPodLog Pod",
+		pod + "proxy/{path}": "get connectCoreV1GetNamespacedPodProxyWithPath PodProxyOptions, post connectCoreV1PostNamespacedPodProxyWithPath PodProxyOptions, " +
+			"put connectCoreV1PutNamespacedPodProxyWithPath PodProxyOptions, delete connectCoreV1DeleteNamespacedPodProxyWithPath PodProxyOptions, " +
+			"options connectCoreV1OptionsNamespacedPodProxyWithPath PodProxyOptions, head connectCoreV1HeadNamespacedPodProxyWithPath PodProxyOptions, " +
+			"patch connectCoreV1PatchNamespacedPodProxyWithPath PodProxyOptions",
+		"/api/v1/nodes/{name}/proxy": "get connectCoreV1GetNodeProxy NodeProxyOptions, post connectCoreV1PostNodeProxy NodeProxyOptions, put connectCoreV1PutNodeProxy NodeProxyOptions, " +
+			"delete connectCoreV1DeleteNodeProxy NodeProxyOptions, options connectCoreV1OptionsNodeProxy NodeProxyOptions, head connectCoreV1HeadNodeProxy NodeProxyOptions, " +
+			"patch connectCoreV1PatchNodeProxy NodeProxyOptions",
+	} {
+		item := doc.Paths.Paths[path]
+		if item == nil {
+			t.Errorf("no path %s", path)
+			continue
+		}
+		var got []string
+		for _, o := range []struct {
+			method string
+			*spec3.Operation
+		}{{"get", item.Get}, {"post", item.Post}, {"put", item.Put}, {"delete", item.Delete}, {"options", item.Options}, {"head", item.Head}, {"patch", item.Patch}} {
+			if o.Operation != nil {
+				gvk, _ := o.Extensions["x-kubernetes-group-version-kind"].(map[string]any)
+				got = append(got, fmt.Sprintf("%s %s %v", o.method, o.OperationId, gvk["kind"]))
+			}
+		}
+		if text := strings.Join(got, ", "); text != want {
+			t.Errorf("%s:\ngot  %s\nwant %s", path, text, want)
+		}
 	}
 }

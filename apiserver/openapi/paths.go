@@ -143,6 +143,7 @@ func (d *document) add(k *kinds.Kind) {
 	for i := range k.Subresources {
 		d.addSubresource(k, &k.Subresources[i], base, model, scope, item.Parameters)
 	}
+	d.addConnections(k, base, scope, item.Parameters)
 	if has("watch") {
 		d.addLegacyWatch(k, base, scope, shared, item.Parameters)
 	}

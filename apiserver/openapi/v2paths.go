@@ -17,6 +17,7 @@ func swaggerPaths(paths map[string]*spec3.Path, into map[string]spec.PathItem) {
 		out.Parameters = swaggerParameters(item.Parameters)
 		out.Get, out.Put, out.Post = swaggerOperation(item.Get), swaggerOperation(item.Put), swaggerOperation(item.Post)
 		out.Delete, out.Patch = swaggerOperation(item.Delete), swaggerOperation(item.Patch)
+		out.Options, out.Head = swaggerOperation(item.Options), swaggerOperation(item.Head)
 		into[path] = out
 	}
 }
@@ -47,6 +48,9 @@ func swaggerOperation(o *spec3.Operation) *spec.Operation {
 // anySchema is the schema that all media types of a body have, with its reference as version 2 writes it.
 func anySchema(content map[string]*spec3.MediaType) *spec.Schema {
 	for _, media := range content {
+		if media.Schema.Ref.String() == "" {
+			return media.Schema
+		}
 		name := strings.TrimPrefix(media.Schema.Ref.String(), "#/components/schemas/")
 		return spec.RefSchema("#/definitions/" + name)
 	}
