@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
+	"net"
 	"os"
 	"slices"
 	"strings"
@@ -58,7 +60,7 @@ func New(config Config) (*Daemon, error) {
 // ErrNotRunning says that there is no containerd to talk to.
 var ErrNotRunning = errors.New("no container runtime is running")
 
-// Find gives the daemon that runs with this root directory, to ask it something. It fails with ErrNotRunning.
+// Find gives the daemon that runs with this root directory, to ask it something. It fails with ErrNotRunning when there is none.
 func Find(rootDir string) (*Daemon, error) {
 	p, err := readProcess(Config{RootDir: rootDir}.processFile())
 	if err != nil {
@@ -72,7 +74,14 @@ func Find(rootDir string) (*Daemon, error) {
 		return nil, err
 	}
 	d.running.Store(p)
-	return d, nil
+	conn, err := net.Dial("unix", d.config.socket())
+	if errors.Is(err, fs.ErrPermission) {
+		return nil, fmt.Errorf("no permission to talk to the container runtime in %s: be root", rootDir)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("talk to the container runtime in %s: %w", rootDir, err)
+	}
+	return d, conn.Close()
 }
 
 // Endpoint is the address of the Container Runtime Interface: "unix:///run/...".
