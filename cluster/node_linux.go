@@ -213,7 +213,7 @@ func (n *realNode) makeKubelet(c *KubeletConfig) error {
 	maker := &env.Maker{Objects: store, Services: env.NewServices(), RootDir: n.config.RootDir, Allocatable: allocatable}
 	mounts, err := volumes.New(volumes.Config{
 		RootDir: n.config.RootDir, NodeName: n.name, Objects: store, Client: n.client, Logger: n.log, Allocatable: allocatable,
-		Image: n.volumeImage(store),
+		Image: n.volumeImage(store), RecursiveReadOnly: n.recursiveReadOnly,
 	})
 	if err != nil {
 		return err

@@ -120,7 +120,10 @@ func (n *Node) start() {
 	if err != nil {
 		n.t.Fatal(err)
 	}
-	mounts, err := volumes.New(volumes.Config{RootDir: n.rootDir, NodeName: Name, Objects: store, Client: n.Client, Logger: logger})
+	mounts, err := volumes.New(volumes.Config{
+		RootDir: n.rootDir, NodeName: Name, Objects: store, Client: n.Client, Logger: logger,
+		RecursiveReadOnly: func(ctx context.Context, _ *corev1.Pod) (bool, error) { return n.Runtime.RecursiveReadOnly(ctx, "") },
+	})
 	if err != nil {
 		n.t.Fatal(err)
 	}

@@ -62,6 +62,7 @@ func TestVolumes(t *testing.T) {
 	volume(pod, "disk", corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}})
 	volume(pod, "memory", corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{Medium: corev1.StorageMediumMemory, SizeLimit: new(resource.MustParse("1Mi"))}})
 	volume(pod, "host", corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: filepath.Join(host, "made"), Type: new(corev1.HostPathDirectoryOrCreate)}}).ReadOnly = true
+	pod.Spec.Containers[0].VolumeMounts[3].RecursiveReadOnly = new(corev1.RecursiveReadOnlyEnabled)
 	volume(pod, "labels", corev1.VolumeSource{DownwardAPI: &corev1.DownwardAPIVolumeSource{Items: []corev1.DownwardAPIVolumeFile{
 		{Path: "app", FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.labels['app']"}},
 	}}})
@@ -81,6 +82,10 @@ func TestVolumes(t *testing.T) {
 		t.Fatal(err)
 	}
 	node.sees(running, "/labels/app", "two")
+
+	if s := running.Status.ContainerStatuses[0].VolumeMounts[3]; !s.ReadOnly || s.RecursiveReadOnly == nil || *s.RecursiveReadOnly != corev1.RecursiveReadOnlyEnabled {
+		t.Errorf("the host's directory is mounted as %+v", s)
+	}
 
 	node.Restart()
 	node.setConfigMap("settings", map[string]string{"color": "green"})

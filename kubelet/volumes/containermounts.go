@@ -47,7 +47,7 @@ func (m *Manager) containerMount(ctx context.Context, p *podVolumes, pod *corev1
 		result.Propagation = *of.MountPropagation
 	}
 	var err error
-	if result.RecursiveReadOnly, err = m.recursive(pod, of, have); err != nil {
+	if result.RecursiveReadOnly, err = m.recursive(ctx, pod, of, have); err != nil {
 		return kubelet.Mount{}, fmt.Errorf("failed to resolve recursive read-only mode: %w", err)
 	}
 	if err := checkSubPath(of.SubPath); err != nil {
@@ -83,7 +83,7 @@ func ensureHostPath(have *made, path string) error {
 }
 
 // recursive says whether what is mounted below a read-only mount is to be read-only too (KEP-3857).
-func (m *Manager) recursive(pod *corev1.Pod, of *corev1.VolumeMount, have *made) (bool, error) {
+func (m *Manager) recursive(ctx context.Context, pod *corev1.Pod, of *corev1.VolumeMount, have *made) (bool, error) {
 	if of.RecursiveReadOnly == nil || *of.RecursiveReadOnly == corev1.RecursiveReadOnlyDisabled {
 		return false, nil
 	}
@@ -99,11 +99,13 @@ func (m *Manager) recursive(pod *corev1.Pod, of *corev1.VolumeMount, have *made)
 	if of.MountPropagation != nil && *of.MountPropagation != corev1.MountPropagationNone {
 		return false, fmt.Errorf("volume %q requested recursive read-only mode, but it is not compatible with propagation %v", of.Name, *of.MountPropagation)
 	}
-	handler := ""
-	if pod.Spec.RuntimeClassName != nil {
-		handler = *pod.Spec.RuntimeClassName
+	can := false
+	if m.config.RecursiveReadOnly != nil {
+		var err error
+		if can, err = m.config.RecursiveReadOnly(ctx, pod); err != nil {
+			return false, err
+		}
 	}
-	can := m.config.RecursiveReadOnly != nil && m.config.RecursiveReadOnly(handler)
 	if !can && *of.RecursiveReadOnly == corev1.RecursiveReadOnlyEnabled {
 		return false, fmt.Errorf("volume %q requested recursive read-only mode, but it is not supported by the runtime", of.Name)
 	}

@@ -35,8 +35,8 @@ type Config struct {
 	Allocatable func() corev1.ResourceList
 	// Image pulls the image of an image volume if its policy asks for it, and returns its ID. Nil: there are no image volumes.
 	Image func(ctx context.Context, pod *corev1.Pod, image string, policy corev1.PullPolicy) (string, error)
-	// RecursiveReadOnly says whether the runtime can do that for a runtime class' handler ("" is the default one). Nil: it cannot.
-	RecursiveReadOnly func(handler string) bool
+	// RecursiveReadOnly says whether the runtime can make mounts of a pod read-only with all that is mounted below. Nil: it cannot.
+	RecursiveReadOnly func(ctx context.Context, pod *corev1.Pod) (bool, error)
 
 	now func() time.Time
 }

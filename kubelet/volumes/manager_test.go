@@ -425,7 +425,7 @@ func TestSubPath(t *testing.T) {
 
 func TestMounts_Modes(t *testing.T) {
 	w := newWorld(t, func(c *Config) {
-		c.RecursiveReadOnly = func(handler string) bool { return handler == "" }
+		c.RecursiveReadOnly = func(_ context.Context, pod *corev1.Pod) (bool, error) { return pod.Spec.RuntimeClassName == nil, nil }
 		c.Image = func(_ context.Context, _ *corev1.Pod, image string, policy corev1.PullPolicy) (string, error) {
 			return image + "@" + string(policy), nil
 		}
