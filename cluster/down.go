@@ -149,9 +149,12 @@ func lockOwner(path string) (owner process, held bool) {
 	return newProcess(pid), true
 }
 
+// nodesDir has the directories of the nodes.
+func (c DownConfig) nodesDir() string { return filepath.Join(c.DataDir, "nodes") }
+
 // nodeDirs are the directories of the nodes that there have been.
 func (c DownConfig) nodeDirs() ([]string, error) {
-	entries, err := os.ReadDir(filepath.Join(c.DataDir, "nodes"))
+	entries, err := os.ReadDir(c.nodesDir())
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}

@@ -18,31 +18,49 @@ import (
 // step that fails does not keep the others from being tried.
 func (c DownConfig) down(ctx context.Context) error {
 	nodes, err := c.nodeDirs()
-	if err != nil {
+	if err != nil || os.Geteuid() != 0 { // then there never were containers
 		return err
 	}
 	var errs []error
 	for _, dir := range nodes {
-		if p, ok := readProcess(pidFile(dir)); ok && p.alive() {
-			errs = append(errs, p.end(ctx, nodeGrace))
-		}
-		_ = os.Remove(pidFile(dir))
+		errs = append(errs, c.stopNode(ctx, dir))
 	}
-	if os.Geteuid() != 0 {
-		return errors.Join(errs...) // then there never were containers
+	errs = append(errs, c.removeCgroups(clusterCgroup(c.DataDir)), c.unmount(c.nodesDir()), network.Remove(c.DataDir), forgetResults(c.DataDir))
+	return errors.Join(errs...)
+}
+
+// stopFormerNodes does for nodes with real containers that an earlier run had and this one has not what down does for all.
+func (c DownConfig) stopFormerNodes(ctx context.Context, keep func(node string) bool) error {
+	nodes, err := c.nodeDirs()
+	if err != nil || os.Geteuid() != 0 {
+		return err
 	}
+	var errs []error
 	for _, dir := range nodes {
-		if !hasRuntime(dir) {
-			continue // simulated, with another's runtime, or stopped before
-		}
-		if err := c.stopRuntime(ctx, dir); err != nil {
-			errs = append(errs, fmt.Errorf("stop the containers of node %s: %w", filepath.Base(dir), err))
+		node := filepath.Base(dir)
+		if keep(node) || !hasRuntime(dir) {
 			continue
+		}
+		errs = append(errs, c.stopNode(ctx, dir), c.removeCgroups(nodeCgroup(c.DataDir, node)), c.unmount(dir), network.NewSegment(c.DataDir).Leave(node))
+	}
+	return errors.Join(errs...)
+}
+
+// stopNode ends a node's kubelet, if it is a process of its own, and its containers, and frees the addresses of its pods.
+func (c DownConfig) stopNode(ctx context.Context, dir string) error {
+	if p, ok := readProcess(pidFile(dir)); ok && p.alive() {
+		if err := p.end(ctx, nodeGrace); err != nil {
+			return err
+		}
+	}
+	_ = os.Remove(pidFile(dir))
+	if hasRuntime(dir) { // it is not simulated, with another's runtime, or stopped before
+		if err := c.stopRuntime(ctx, dir); err != nil {
+			return fmt.Errorf("stop the containers of node %s: %w", filepath.Base(dir), err)
 		}
 		fmt.Fprintln(c.Out, "stopped node "+filepath.Base(dir))
 	}
-	errs = append(errs, c.removeCgroups(), c.unmount(), network.Remove(c.DataDir), c.forgetAddresses(nodes))
-	return errors.Join(errs...)
+	return errors.Join(os.RemoveAll(filepath.Join(dir, "network", "addresses")), os.RemoveAll(filepath.Join(dir, "network", "hostports.json")))
 }
 
 // stopRuntime ends a node's containers and containerd, from within the node's network namespace if it has one: plug-ins take pods off there.
@@ -84,17 +102,17 @@ func (c DownConfig) programsOf(root string) string {
 	return programs()
 }
 
-// removeCgroups kills what is left in the cgroups of the nodes and removes them. Runtimes leave theirs in hierarchies that kubelets do not use, so
+// removeCgroups kills what is left in a cgroup of nodes and removes it. Runtimes leave theirs in hierarchies that kubelets do not use, so
 // all are looked through.
-func (c DownConfig) removeCgroups() error {
-	tree, err := cgroups.New(cgroups.Config{Root: clusterCgroup(c.DataDir)})
+func (c DownConfig) removeCgroups(group string) error {
+	tree, err := cgroups.New(cgroups.Config{Root: group})
 	if err != nil {
 		return nil // a machine without cgroups has none of ours
 	}
 	if err := tree.RemoveAll(); err != nil {
 		return fmt.Errorf("remove cgroups: %w", err)
 	}
-	roots, err := filepath.Glob("/sys/fs/cgroup/*" + clusterCgroup(c.DataDir))
+	roots, err := filepath.Glob("/sys/fs/cgroup/*" + group)
 	if err != nil {
 		return err
 	}
@@ -120,15 +138,4 @@ func removeDirs(root string) error {
 		}
 	}
 	return err
-}
-
-// forgetAddresses frees the addresses of pods, of which none is left, and closes their host ports.
-func (c DownConfig) forgetAddresses(nodes []string) error {
-	var errs []error
-	for _, dir := range nodes {
-		for _, name := range []string{"addresses", "hostports.json"} {
-			errs = append(errs, os.RemoveAll(filepath.Join(dir, "network", name)))
-		}
-	}
-	return errors.Join(append(errs, forgetResults(c.DataDir))...)
 }

@@ -11,6 +11,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 
 	"vigil/kubelet/network"
@@ -57,14 +58,18 @@ func joinNodes(dataDir string, names []string, logger *slog.Logger) (*furtherNod
 	return f, nil
 }
 
-// joinNodes makes the further nodes' network, if there are any with real containers.
-func (c *UpConfig) joinNodes(dataDir string) error {
-	if c.Runtime == RuntimeSimulated {
-		return nil
+// joinNodes makes the further nodes' network, if there are any with real containers. Nodes with real containers that an earlier run had, and this one
+// has not, are stopped: nobody looks after them.
+func (c *UpConfig) joinNodes(ctx context.Context, dataDir string) error {
+	var names []string
+	if c.Runtime != RuntimeSimulated {
+		for i := range c.Nodes {
+			names = append(names, NodeName(i))
+		}
 	}
-	names := make([]string, c.Nodes)
-	for i := range names {
-		names[i] = NodeName(i)
+	former := DownConfig{DataDir: dataDir, Out: io.Discard, Logger: c.Logger}
+	if err := former.stopFormerNodes(ctx, func(node string) bool { return slices.Contains(names, node) }); err != nil {
+		return err
 	}
 	var err error
 	c.further, err = joinNodes(dataDir, names, c.Logger)

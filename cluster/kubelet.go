@@ -11,10 +11,12 @@ import (
 
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
 	"vigil/apiserver"
 	"vigil/kubelet"
+	"vigil/kubelet/network"
 	"vigil/kubelet/simulated"
 	"vigil/pki"
 )
@@ -28,7 +30,7 @@ type KubeletConfig struct {
 	NodeName              string // --hostname-override; "" is the host's name
 	Runtime               string // RuntimeAuto, RuntimeSimulated or RuntimeContainerd; "": RuntimeAuto
 	Real                  RealConfig
-	PodCIDR               netip.Prefix // --pod-cidr of a simulated node; invalid: 10.244.0.0/24
+	PodCIDR               netip.Prefix // --pod-cidr of a simulated node; invalid: what its Node says, as with real ones
 	Labels                map[string]string
 	StatusUpdateFrequency time.Duration // --node-status-update-frequency
 	LeaseDuration         time.Duration // --node-lease-duration-seconds; 0: 40 s
@@ -43,9 +45,6 @@ func RunKubelet(ctx context.Context, config KubeletConfig) error {
 			return fmt.Errorf("kubelet: %w", err)
 		}
 		config.NodeName = name
-	}
-	if !config.PodCIDR.IsValid() {
-		config.PodCIDR = netip.MustParsePrefix("10.244.0.0/24")
 	}
 	if config.Logger == nil {
 		config.Logger = slog.New(slog.DiscardHandler)
@@ -80,7 +79,11 @@ func RunKubelet(ctx context.Context, config KubeletConfig) error {
 // runSimulated runs a node without containers.
 func (c *KubeletConfig) runSimulated(ctx context.Context, server *rest.Config) error {
 	config := c.base(server)
-	config.Runtime = simulated.New(c.PodCIDR)
+	client, err := kubernetes.NewForConfig(server)
+	if err != nil {
+		return err
+	}
+	config.Runtime = simulated.NewIn(func(ctx context.Context) (netip.Prefix, error) { return c.podNetwork(ctx, client) })
 	config.Addresses = []corev1.NodeAddress{
 		{Type: corev1.NodeInternalIP, Address: nodeAddress().String()},
 		{Type: corev1.NodeHostName, Address: c.NodeName},
@@ -91,6 +94,23 @@ func (c *KubeletConfig) runSimulated(ctx context.Context, server *rest.Config) e
 		return err
 	}
 	return k.Run(ctx)
+}
+
+// podNetworkPatience is how long the first pod of a simulated node waits for the node's network before it is tried again.
+const podNetworkPatience = 10 * time.Second
+
+// podNetwork is the network of a simulated node's pods.
+func (c *KubeletConfig) podNetwork(ctx context.Context, client kubernetes.Interface) (netip.Prefix, error) {
+	if c.PodCIDR.IsValid() {
+		return c.PodCIDR, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, podNetworkPatience)
+	defer cancel()
+	networks, err := network.WaitForPodCIDRs(ctx, client, c.NodeName)
+	if err != nil {
+		return netip.Prefix{}, err
+	}
+	return networks[0], nil
 }
 
 // base is what kubelets over any runtime have in common.

@@ -60,15 +60,15 @@ func unescape(text string) string {
 
 // unmount takes away what nodes have mounted: below the directories in a node's directory, and such a directory on itself. What else is
 // mounted on those, or further up, somebody has put there for us to use.
-func (c DownConfig) unmount() error {
-	points, err := mountsBelow(filepath.Join(c.DataDir, "nodes"))
+func (c DownConfig) unmount(below string) error {
+	points, err := mountsBelow(below)
 	if err != nil {
 		return err
 	}
 	var errs []error
 	for _, m := range points {
 		point := m.point
-		within, err := filepath.Rel(filepath.Join(c.DataDir, "nodes"), point)
+		within, err := filepath.Rel(c.nodesDir(), point)
 		if err != nil || strings.Count(within, "/") < 2 && !strings.HasSuffix(m.root, "/nodes/"+within) { // NODE/kubelet
 			continue
 		}

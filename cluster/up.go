@@ -91,7 +91,7 @@ func Up(ctx context.Context, config UpConfig) error {
 	if err := config.probePorts(address); err != nil {
 		return err
 	}
-	if err := config.joinNodes(dir.path); err != nil {
+	if err := config.joinNodes(ctx, dir.path); err != nil {
 		return err
 	}
 	wanted := config.certificates(dir.path, address)
@@ -298,7 +298,6 @@ func (c *UpConfig) startComponents(ctx context.Context, group *errgroup.Group, c
 				NodeName:              NodeName(i),
 				Runtime:               c.Runtime,
 				Real:                  c.realNode(certificates, i),
-				PodCIDR:               nodeNetwork(i),
 				Labels:                map[string]string{runByLabel: runByUp},
 				StatusUpdateFrequency: c.NodeStatusUpdateFrequency,
 				LeaseDuration:         c.NodeLeaseDuration,
@@ -335,13 +334,8 @@ func nodeAddress() netip.Addr {
 	return netip.AddrFrom4([4]byte{127, 0, 0, 1})
 }
 
-// maxNodes is how many nodes have a pod network: as many as there are /24 from 10.244.0.0 to the end of 10.0.0.0/8.
-const maxNodes = 3072
-
-// nodeNetwork is the pod network of the i-th node: the i-th /24 from 10.244.0.0 on.
-func nodeNetwork(i int) netip.Prefix {
-	return netip.PrefixFrom(netip.AddrFrom4([4]byte{10, byte(244 + i>>8), byte(i), 0}), 24)
-}
+// maxNodes is how many nodes have a pod network: as many as there are /24 in the larger defaultClusterCIDR.
+const maxNodes = 4096
 
 // welcome waits until all nodes are ready and says what to type next.
 func (c *UpConfig) welcome(ctx context.Context, progress *progress, dir, why string) error {

@@ -167,9 +167,9 @@ type realCluster struct {
 	client  kubernetes.Interface
 }
 
-func (c *realCluster) up() {
+func (c *realCluster) up(nodes int) {
 	c.t.Helper()
-	command, out := program(c.t, "up", "--data-dir", c.dir, "--nodes", "2", "--runtime", "containerd", "--runtime-dir", containerdtest.BinDir(c.t))
+	command, out := program(c.t, "up", "--data-dir", c.dir, "--nodes", strconv.Itoa(nodes), "--runtime", "containerd", "--runtime-dir", containerdtest.BinDir(c.t))
 	if err := command.Start(); err != nil {
 		c.t.Fatal(err)
 	}
@@ -314,7 +314,7 @@ func TestDown(t *testing.T) {
 			t.Errorf("cgroups left %s: %v", when, groups)
 		}
 	}
-	c.up()
+	c.up(2)
 	if len(c.cgroups()) == 0 {
 		t.Error("there are no cgroups, or they are called otherwise")
 	}
@@ -324,7 +324,7 @@ func TestDown(t *testing.T) {
 
 	c.kill() // pods go on without it
 	c.exchange(pods)
-	c.up() // and are taken over
+	c.up(2) // and are taken over
 	if again := c.pods(); again[0].Status.ContainerStatuses[0].ContainerID != pods[0].Status.ContainerStatuses[0].ContainerID ||
 		again[1].Status.ContainerStatuses[0].ContainerID != pods[1].Status.ContainerStatuses[0].ContainerID {
 		t.Error("containers were started again")
@@ -338,8 +338,13 @@ func TestDown(t *testing.T) {
 	c.run("down") // once more
 	unchanged("after a second vigil down")
 
-	c.up() // the data is still there
+	c.up(2) // the data is still there
 	c.exchange(c.pods())
+	c.kill()
+	c.up(1) // one node less: nobody would look after it
+	if state := machine(t); len(state["namespaces"]) > 0 || slices.ContainsFunc(state["processes"], func(line string) bool { return strings.Contains(line, "nodes/node-2") }) {
+		t.Errorf("a node that is no more has left %v and %v", state["namespaces"], state["processes"])
+	}
 	for _, line := range machine(t)["processes"] { // the power fails, for all but the kernel's state
 		if id, _, _ := strings.Cut(line, " "); !slices.Contains(before["processes"], line) {
 			if pid, err := strconv.Atoi(id); err == nil {

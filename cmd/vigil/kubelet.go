@@ -48,7 +48,7 @@ func newKubelet() *cobra.Command {
 	flags.StringVar(&config.CertDir, "cert-dir", "", "where certificates are kept that were asked for (default: pki beside --kubeconfig)")
 	flags.BoolVar(&config.RotateCertificates, "rotate-certificates", false, "ask for a new client certificate before the present one ends; always on with --bootstrap-kubeconfig")
 	flags.StringVar(&config.NodeName, "hostname-override", "", "name of the node (default: the host's name)")
-	flags.StringVar(&podCIDR, "pod-cidr", "", "network of the pods of a simulated node (default 10.244.0.0/24); others take it from their Node")
+	flags.StringVar(&podCIDR, "pod-cidr", "", "network of the pods of a simulated node (default: what its Node says, as with real ones)")
 	flags.StringVar(&config.Runtime, "runtime", cluster.RuntimeAuto, "container runtime: auto, simulated or containerd")
 	real.add(flags, &config.Real)
 	flags.DurationVar(&config.StatusUpdateFrequency, "node-status-update-frequency", 0, "how often the node's status is looked at (default 10s)")

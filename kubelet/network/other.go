@@ -36,3 +36,6 @@ func InNamespace(string, func() error) error { return errNotLinux }
 
 // Listen fails: there are no namespaces here.
 func Listen(string, string) (net.Listener, error) { return nil, errNotLinux }
+
+// Leave does nothing: there are no namespaces here.
+func (s *Segment) Leave(string) error { return nil }

@@ -213,20 +213,34 @@ func (s *Segment) namespaces() ([]string, error) {
 	return paths, nil
 }
 
-// removeNamespaces lets network namespaces go: their links end when the last process in them does.
+// removeNamespaces lets all network namespaces go.
 func (s *Segment) removeNamespaces() error {
 	paths, err := s.namespaces()
 	errs := []error{err}
 	for _, path := range paths {
-		for { // mounted twice, perhaps
-			if err := unix.Unmount(path, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW); err != nil {
-				if !errors.Is(err, syscall.EINVAL) {
-					errs = append(errs, fmt.Errorf("unmount %s: %w", path, err))
-				}
-				break
-			}
-		}
-		errs = append(errs, os.Remove(path))
+		errs = append(errs, removeNamespace(path))
 	}
 	return errors.Join(errs...)
+}
+
+// removeNamespace lets a network namespace go: its links end when the last process in it does. That there is none is no error.
+func removeNamespace(path string) error {
+	for { // mounted twice, perhaps
+		err := unix.Unmount(path, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW)
+		if errors.Is(err, syscall.EINVAL) || errors.Is(err, syscall.ENOENT) {
+			break
+		}
+		if err != nil {
+			return fmt.Errorf("unmount %s: %w", path, err)
+		}
+	}
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+// Leave removes a node's network namespace and its link. Nothing must run in it.
+func (s *Segment) Leave(node string) error {
+	return errors.Join(removeLink(s.port(node)), removeNamespace(s.Namespace(node)))
 }

@@ -59,6 +59,14 @@ func TestSegment(t *testing.T) {
 	if left, err := Left(owner); err != nil || len(left) != 6 { // a bridge, two ports, two namespaces, a table
 		t.Errorf("made: %v, %v", left, err)
 	}
+	for range 2 { // the second time nothing is there
+		if err := s.Leave("node-3"); err != nil {
+			t.Error(err)
+		}
+	}
+	if left, err := Left(owner); err != nil || len(left) != 4 {
+		t.Errorf("left when a node has gone: %v, %v", left, err)
+	}
 	if err := Remove(owner); err != nil {
 		t.Error(err)
 	}

@@ -19,9 +19,10 @@ import (
 
 // Runtime simulates the containers of one node.
 type Runtime struct {
-	network netip.Prefix
+	ask func(ctx context.Context) (netip.Prefix, error) // says what network is; never changes
 
 	mu      sync.Mutex
+	network netip.Prefix // invalid: nobody has asked yet
 	pods    map[types.UID]*pod
 	ips     map[netip.Addr]struct{}
 	last    netip.Addr
@@ -48,11 +49,16 @@ type container struct {
 
 // New makes a runtime whose pods get addresses of network, the node's pod CIDR.
 func New(network netip.Prefix) *Runtime {
+	return NewIn(func(context.Context) (netip.Prefix, error) { return network, nil })
+}
+
+// NewIn makes a runtime that asks for the network when the first pod needs an address, until it is told without an error. A node
+// without pods asks nobody.
+func NewIn(ask func(ctx context.Context) (netip.Prefix, error)) *Runtime {
 	return &Runtime{
-		network: network.Masked(),
+		ask:     ask,
 		pods:    map[types.UID]*pod{},
 		ips:     map[netip.Addr]struct{}{},
-		last:    network.Masked().Addr().Next(), // .1 is the gateway's
 		changed: map[types.UID]struct{}{},
 		wake:    make(chan struct{}, 1),
 	}
@@ -92,7 +98,12 @@ func (r *Runtime) Pods(context.Context) ([]kubelet.PodReference, error) {
 }
 
 // RunSandbox implements kubelet.Runtime.
-func (r *Runtime) RunSandbox(_ context.Context, p *corev1.Pod, _ kubelet.SandboxOptions) (*kubelet.Sandbox, error) {
+func (r *Runtime) RunSandbox(ctx context.Context, p *corev1.Pod, _ kubelet.SandboxOptions) (*kubelet.Sandbox, error) {
+	if !p.Spec.HostNetwork {
+		if err := r.findNetwork(ctx); err != nil {
+			return nil, err
+		}
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	made := newPod(p)
@@ -106,6 +117,27 @@ func (r *Runtime) RunSandbox(_ context.Context, p *corev1.Pod, _ kubelet.Sandbox
 	r.pods[p.UID] = made
 	sandbox := made.sandbox
 	return &sandbox, nil
+}
+
+// findNetwork asks for the network unless it is known.
+func (r *Runtime) findNetwork(ctx context.Context) error {
+	r.mu.Lock()
+	known := r.network.IsValid()
+	r.mu.Unlock()
+	if known {
+		return nil
+	}
+	network, err := r.ask(ctx)
+	if err != nil {
+		return err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.network.IsValid() { // nobody was faster
+		r.network = network.Masked()
+		r.last = r.network.Addr().Next() // .1 is the gateway's
+	}
+	return nil
 }
 
 func newPod(p *corev1.Pod) *pod {

@@ -2,6 +2,7 @@ package simulated
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -140,5 +141,34 @@ func TestRestore_TakesUpWhatWasReported(t *testing.T) {
 	}
 	if len(containers) != 1 || containers[0].ID != "simulated://1" || containers[0].Attempt != 2 || containers[0].State != kubelet.ContainerRunning {
 		t.Errorf("got %+v", containers)
+	}
+}
+
+// The network is asked for when a pod needs it, again after a failure, and not once it is known.
+func TestNewIn(t *testing.T) {
+	asked := 0
+	r := NewIn(func(context.Context) (netip.Prefix, error) {
+		if asked++; asked == 1 {
+			return netip.Prefix{}, errors.New("not yet")
+		}
+		return netip.MustParsePrefix("10.1.2.0/24"), nil
+	})
+	pod := func(uid string, host bool) *corev1.Pod {
+		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{UID: types.UID(uid)}, Spec: corev1.PodSpec{HostNetwork: host}}
+	}
+	if _, err := r.RunSandbox(t.Context(), pod("host", true), kubelet.SandboxOptions{}); err != nil || asked != 0 {
+		t.Errorf("a pod with the host's network: %v, asked %d times", err, asked)
+	}
+	if _, err := r.RunSandbox(t.Context(), pod("a", false), kubelet.SandboxOptions{}); err == nil || err.Error() != "not yet" {
+		t.Errorf("without a network: %v", err)
+	}
+	for i, want := range []string{"10.1.2.2", "10.1.2.3"} {
+		sandbox, err := r.RunSandbox(t.Context(), pod(string(rune('b'+i)), false), kubelet.SandboxOptions{})
+		if err != nil || sandbox.IPs[0] != want {
+			t.Errorf("got %v, %v, want %s", sandbox, err, want)
+		}
+	}
+	if asked != 2 {
+		t.Errorf("asked %d times, want 2", asked)
 	}
 }
