@@ -70,9 +70,7 @@ func dialer() *net.Dialer {
 		KeepAlive:       -1,
 		Control: func(_, _ string, c syscall.RawConn) error {
 			var failed error
-			err := c.Control(func(fd uintptr) {
-				failed = syscall.SetsockoptLinger(int(fd), syscall.SOL_SOCKET, syscall.SO_LINGER, &syscall.Linger{Onoff: 1, Linger: 1})
-			})
+			err := c.Control(func(socket uintptr) { failed = linger(socket, 1) })
 			return errors.Join(err, failed)
 		},
 	}
