@@ -27,6 +27,7 @@ type Kubelet struct {
 	allocations *allocations
 	prober      *prober // nil on nodes without real containers
 	hooks       *probe.Client
+	metrics     *metrics // nil: nobody looks
 
 	recorder record.EventRecorder
 	events   *events // the recorder; nil when one was given
@@ -83,6 +84,11 @@ func New(config Config) (*Kubelet, error) {
 			if err := config.Registerer.Register(k.prober); err != nil {
 				return nil, fmt.Errorf("register metrics of node %s: %w", config.NodeName, err)
 			}
+		}
+	}
+	if config.Registerer != nil {
+		if k.metrics, err = newMetrics(config.Registerer); err != nil {
+			return nil, fmt.Errorf("register metrics of node %s: %w", config.NodeName, err)
 		}
 	}
 	k.node = &nodeReporter{config: config, client: k.client, recorder: k.recorder}

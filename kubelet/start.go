@@ -190,6 +190,7 @@ func (l *launch) launch(ctx context.Context, c *corev1.Container, image Image) e
 		return asContainerError("RunContainerError", err)
 	}
 	k.recorder.Event(reference, corev1.EventTypeNormal, "Started", "Container started")
+	k.metrics.containerStarted(containerKind(l.pod, c))
 	if c.Lifecycle == nil || c.Lifecycle.PostStart == nil {
 		return nil
 	}

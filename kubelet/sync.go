@@ -128,7 +128,12 @@ func (w *worker) report(ctx context.Context, pod *corev1.Pod, final bool) (wait 
 }
 
 func (w *worker) reportObserved(pod *corev1.Pod, now observed, final bool) {
-	w.kubelet.status.set(pod, w.podStatus(w.kubelet.status.latest(pod), now, final))
+	status := w.podStatus(w.kubelet.status.latest(pod), now, final)
+	w.kubelet.status.set(pod, status)
+	if !w.ran && status.Phase == corev1.PodRunning {
+		w.ran = true
+		w.kubelet.metrics.running(w.began)
+	}
 }
 
 // advance starts whatever should run and does not, and ends what should not run any more.
@@ -259,6 +264,7 @@ func (w *worker) makeSandbox(ctx context.Context, pod *corev1.Pod, now observed,
 		recorder.Eventf(pod, corev1.EventTypeWarning, "FailedCreatePodSandBox", "Failed to create pod sandbox: %v", err)
 		return now, fmt.Errorf("create the sandbox: %w", err)
 	}
+	w.kubelet.metrics.sandboxStarted()
 	for name, c := range now.containers { // they were the old sandbox's
 		now.previous[name] = c
 	}

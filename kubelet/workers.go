@@ -44,12 +44,13 @@ type worker struct {
 	verdict  *corev1.PodStatus // phase, reason and message when it is the kubelet that ended the pod; else nil
 	released bool              // what the pod had of the node, beside the runtime, is given back
 	cleaned  bool              // the runtime has forgotten the pod
+	ran      bool              // the pod has been seen running, or was there before this kubelet
 }
 
 func newWorker(k *Kubelet, pod *corev1.Pod) *worker {
 	return &worker{
 		kubelet: k, uid: pod.UID, wake: make(chan struct{}, 1), pod: pod, static: fromManifest(pod),
-		began: time.Now(), backoff: remembered(pod), waiting: map[string]*waiting{},
+		began: time.Now(), backoff: remembered(pod), waiting: map[string]*waiting{}, ran: pod.Status.StartTime != nil,
 	}
 }
 
@@ -185,7 +186,7 @@ func (w *worker) run(ctx context.Context) {
 	w.displace(ctx)
 	again := time.NewTimer(time.Hour)
 	defer again.Stop()
-	for {
+	for operation := operationCreate; ; operation = operationSync {
 		select {
 		case <-ctx.Done():
 			return
@@ -193,7 +194,12 @@ func (w *worker) run(ctx context.Context) {
 		case <-again.C:
 		}
 		pod, gone := w.newest()
+		if gone || pod.DeletionTimestamp != nil {
+			operation = operationKill
+		}
+		began := time.Now()
 		wait, done := w.sync(ctx, pod, gone)
+		w.kubelet.metrics.round(operation, began)
 		if done {
 			return
 		}
