@@ -8,6 +8,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
@@ -148,6 +149,11 @@ func TestReady(t *testing.T) {
 		if test.want == "" && err != nil || test.want != "" && (err == nil || err.Error() != test.want) {
 			t.Errorf("%v", err)
 		}
+	}
+	var node corev1.NodeStatus
+	r.Describe(&node)
+	if len(node.RuntimeHandlers) != 2 || node.RuntimeHandlers[1].Name != "runc" || !*node.RuntimeHandlers[1].Features.UserNamespaces || !*node.Features.SupplementalGroupsPolicy {
+		t.Errorf("the node says %+v, %+v", node.RuntimeHandlers, node.Features)
 	}
 	if name, version, err := r.Version(t.Context()); name != "fake" || version != "1.2" || err != nil {
 		t.Errorf("version: %s, %s, %v", name, version, err)

@@ -42,8 +42,10 @@ type ImageGC struct {
 
 	collecting sync.Mutex // one collection at a time
 
-	mu     sync.Mutex
-	images map[string]*knownImage // by ID
+	mu       sync.Mutex
+	images   map[string]*knownImage // by ID
+	listed   []corev1.ContainerImage
+	listedAt time.Time
 }
 
 type knownImage struct {
@@ -258,6 +260,45 @@ func (g *ImageGC) remove(ctx context.Context, c candidate) error {
 	defer g.mu.Unlock()
 	delete(g.images, c.id)
 	return nil
+}
+
+// Bounds of what a Node's status says of images: --node-status-max-images, and names of each.
+const (
+	describedImages = 50
+	describedNames  = 5
+)
+
+// listAge is how old the list of images in a Node's status may be.
+const listAge = 30 * time.Second
+
+// Describe puts the node's largest images into its status.
+func (g *ImageGC) Describe(ctx context.Context, status *corev1.NodeStatus) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.listed == nil || g.config.now().Sub(g.listedAt) >= listAge {
+		answer, err := g.runtime.images.client.ListImages(ctx, &runtimeapi.ListImagesRequest{})
+		if err != nil {
+			return fmt.Errorf("list images: %w", err)
+		}
+		g.listed, g.listedAt = largest(answer.Images), g.config.now()
+	}
+	status.Images = g.listed
+	return nil
+}
+
+// largest returns the largest images with some of their names, digests first.
+func largest(images []*runtimeapi.Image) []corev1.ContainerImage {
+	described := make([]corev1.ContainerImage, 0, len(images))
+	for _, image := range images {
+		names := slices.Concat(slices.Sorted(slices.Values(image.RepoDigests)), slices.Sorted(slices.Values(image.RepoTags)))
+		if len(names) > 0 {
+			described = append(described, corev1.ContainerImage{Names: names[:min(len(names), describedNames)], SizeBytes: int64(image.Size)})
+		}
+	}
+	slices.SortFunc(described, func(a, b corev1.ContainerImage) int {
+		return cmp.Or(cmp.Compare(b.SizeBytes, a.SizeBytes), slices.Compare(a.Names, b.Names))
+	})
+	return described[:min(len(described), describedImages)]
 }
 
 // filesystem is where images are.

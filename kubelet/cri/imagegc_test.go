@@ -2,6 +2,7 @@ package cri
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -139,5 +140,22 @@ func TestNewImageGC_Invalid(t *testing.T) {
 		if _, err := r.NewImageGC(ImageGCConfig{HighThreshold: test.high, LowThreshold: test.low}); err == nil || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%d, %d: %v", test.high, test.low, err)
 		}
+	}
+}
+
+func TestLargest(t *testing.T) {
+	var images []*runtimeapi.Image
+	for i := range 60 {
+		images = append(images, &runtimeapi.Image{Id: fmt.Sprint(i), Size: uint64(i), RepoTags: []string{fmt.Sprintf("image:%d", i)}})
+	}
+	images = append(images, &runtimeapi.Image{Id: "nameless", Size: 1000}, &runtimeapi.Image{
+		Size: 100, RepoTags: []string{"a:2", "a:1", "a:3", "a:4", "a:5"}, RepoDigests: []string{"a@sha256:1"},
+	})
+	got := largest(images)
+	if len(got) != 50 || got[1].SizeBytes != 59 {
+		t.Errorf("%d images, the second %+v", len(got), got[1])
+	}
+	if want := []string{"a@sha256:1", "a:1", "a:2", "a:3", "a:4"}; !slices.Equal(got[0].Names, want) || got[0].SizeBytes != 100 {
+		t.Errorf("the first is %+v", got[0])
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -71,7 +72,10 @@ type Runtime struct {
 	cgroups cgroupSupport
 
 	version   atomic.Pointer[runtimeapi.VersionResponse] // nil until the runtime has first answered
+	status    atomic.Pointer[runtimeapi.StatusResponse]  // as Ready has last seen it
 	noSeccomp atomic.Bool                                // the runtime has said that it cannot filter system calls
+	proven    atomic.Bool                                // a sandbox has been made: noSeccomp is right
+	first     chan struct{}                              // holds a token while the sandbox is made that is to find out
 	cache     cache
 }
 
@@ -94,6 +98,7 @@ func New(config Config) (*Runtime, error) {
 		client:  runtimeapi.NewRuntimeServiceClient(conn),
 		logger:  config.Logger,
 		cgroups: findCgroupSupport(),
+		first:   make(chan struct{}, 1),
 	}
 	imageConn := conn
 	if config.ImageEndpoint != config.Endpoint {
@@ -152,6 +157,7 @@ func (r *Runtime) Ready(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("container runtime is down: %w", err)
 	}
+	r.status.Store(status)
 	for _, kind := range []struct{ condition, what string }{{runtimeapi.RuntimeReady, "container runtime"}, {runtimeapi.NetworkReady, "container runtime network"}} {
 		condition := conditionOf(status.Status, kind.condition)
 		switch {
@@ -162,6 +168,28 @@ func (r *Runtime) Ready(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// Describe adds to a Node's status what the runtime's handlers can do, as Ready has last seen it.
+func (r *Runtime) Describe(status *corev1.NodeStatus) {
+	seen := r.status.Load()
+	if seen == nil {
+		return
+	}
+	status.RuntimeHandlers = nil
+	for _, h := range seen.RuntimeHandlers {
+		handler := corev1.NodeRuntimeHandler{Name: h.Name}
+		if h.Features != nil {
+			handler.Features = &corev1.NodeRuntimeHandlerFeatures{
+				RecursiveReadOnlyMounts: &h.Features.RecursiveReadOnlyMounts, UserNamespaces: &h.Features.UserNamespaces,
+			}
+		}
+		status.RuntimeHandlers = append(status.RuntimeHandlers, handler)
+	}
+	slices.SortFunc(status.RuntimeHandlers, func(a, b corev1.NodeRuntimeHandler) int { return cmp.Compare(a.Name, b.Name) })
+	if seen.Features != nil {
+		status.Features = &corev1.NodeFeatures{SupplementalGroupsPolicy: &seen.Features.SupplementalGroupsPolicy}
+	}
 }
 
 func conditionOf(status *runtimeapi.RuntimeStatus, kind string) *runtimeapi.RuntimeCondition {

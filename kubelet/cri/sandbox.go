@@ -6,6 +6,9 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
+	"sync"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -36,25 +39,70 @@ func (r *Runtime) RunSandbox(ctx context.Context, pod *corev1.Pod, options kubel
 	}
 	r.cache.begin(pod.UID)
 	defer r.cache.end(pod.UID)
-	request := &runtimeapi.RunPodSandboxRequest{Config: config, RuntimeHandler: options.Handler}
-	answer, err := r.client.RunPodSandbox(ctx, request)
-	if r.lacksSeccomp(err) {
-		config.Linux.SecurityContext.Seccomp = unconfined()
-		answer, err = r.client.RunPodSandbox(ctx, request)
-	}
+	id, err := r.runSandbox(ctx, &runtimeapi.RunPodSandboxRequest{Config: config, RuntimeHandler: options.Handler})
 	if err != nil {
 		r.cache.doubt(pod.UID)
 		return nil, err
 	}
-	if _, err := r.askSandbox(ctx, prefix, answer.PodSandboxId, &options); err != nil {
+	if _, err := r.askSandbox(ctx, prefix, id, &options); err != nil {
 		r.cache.doubt(pod.UID)
 		return nil, err
 	}
 	made := r.cache.sandbox(pod.UID)
-	if made == nil || made.bare != answer.PodSandboxId {
-		return nil, fmt.Errorf("sandbox %s has gone", answer.PodSandboxId)
+	if made == nil || made.bare != id {
+		return nil, fmt.Errorf("sandbox %s has gone", id)
 	}
 	return &made.Sandbox, nil
+}
+
+// firstPatience is how long sandboxes wait for the first one to find out what the runtime can do.
+const firstPatience = 2 * time.Second
+
+// runSandbox has the runtime make a sandbox, without a filter of system calls if it cannot have one. No request asks for that, so the
+// first sandbox finds out, and others wait for it a little.
+func (r *Runtime) runSandbox(ctx context.Context, request *runtimeapi.RunPodSandboxRequest) (id string, err error) {
+	if !r.proven.Load() {
+		release := r.awaitFirst(ctx)
+		defer release()
+		if r.noSeccomp.Load() {
+			request.Config.Linux.SecurityContext.Seccomp = unconfined()
+		}
+	}
+	answer, err := r.client.RunPodSandbox(ctx, request)
+	if lacksSeccomp(err) {
+		if !r.noSeccomp.Swap(true) {
+			r.logger.Warn("the container runtime cannot filter system calls: containers with the default profile run unconfined")
+		}
+		request.Config.Linux.SecurityContext.Seccomp = unconfined()
+		answer, err = r.client.RunPodSandbox(ctx, request)
+	}
+	if err != nil {
+		return "", err
+	}
+	r.proven.Store(true)
+	return answer.PodSandboxId, nil
+}
+
+// awaitFirst returns when another sandbox has been made, or could not be, or takes too long, or when this one is the first. release
+// is to be called when it has been made.
+func (r *Runtime) awaitFirst(ctx context.Context) (release func()) {
+	select {
+	case r.first <- struct{}{}:
+	case <-time.After(firstPatience):
+		return func() {}
+	case <-ctx.Done():
+		return func() {}
+	}
+	release = sync.OnceFunc(func() { <-r.first })
+	if r.proven.Load() {
+		release() // the next needs not wait
+	}
+	return release
+}
+
+// lacksSeccomp says whether a sandbox could not be made because the low-level runtime was built without libseccomp.
+func lacksSeccomp(err error) bool {
+	return err != nil && strings.Contains(err.Error(), "seccomp not supported")
 }
 
 // StopSandbox implements kubelet.Runtime.

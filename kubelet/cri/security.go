@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
@@ -178,18 +177,6 @@ func (r *Runtime) seccomp(profile *corev1.SeccompProfile) (*runtimeapi.SecurityP
 
 func unconfined() *runtimeapi.SecurityProfile {
 	return &runtimeapi.SecurityProfile{ProfileType: runtimeapi.SecurityProfile_Unconfined}
-}
-
-// lacksSeccomp notices that a sandbox could not be made because the low-level runtime was built without libseccomp. No request asks
-// for that, so the first sandboxes find out.
-func (r *Runtime) lacksSeccomp(err error) bool {
-	if err == nil || !strings.Contains(err.Error(), "seccomp not supported") {
-		return false
-	}
-	if !r.noSeccomp.Swap(true) {
-		r.logger.Warn("the container runtime cannot filter system calls: containers with the default profile run unconfined")
-	}
-	return true
 }
 
 // apparmor leaves the choice to the runtime where the pod says nothing.
