@@ -31,7 +31,7 @@ func (c *contentConfig) put(ctx context.Context, v *Volume, p contents.Payload, 
 	mounted := Mounted{Live: true, Own: true}
 	var err error
 	if inMemory {
-		err = tmpfs(v.Dir, c.empty.size(v.Pod, nil), 0o777)
+		err = c.empty.tmpfs(v.Dir, c.empty.size(v.Pod, nil))
 	} else {
 		err = makeDir(v.Dir, 0o777)
 	}

@@ -2,10 +2,13 @@ package volumes
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"strconv"
 	"strings"
+	"sync/atomic"
+	"syscall"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -17,6 +20,7 @@ import (
 // emptyDir makes volumes that live as long as their pod: directories, tmpfs, or huge pages.
 type emptyDir struct {
 	allocatable func() corev1.ResourceList // nil: not known
+	swaps       atomic.Bool                // the kernel knows no tmpfs that is never swapped (before Linux 6.4)
 }
 
 func (*emptyDir) Name() string { return "kubernetes.io/empty-dir" }
@@ -31,7 +35,7 @@ func (e *emptyDir) SetUp(ctx context.Context, v *Volume) (Mounted, error) {
 	case medium == corev1.StorageMediumDefault:
 		err = makeDir(v.Dir, 0o777)
 	case medium == corev1.StorageMediumMemory:
-		err = tmpfs(v.Dir, e.size(v.Pod, source.SizeLimit), 0o777)
+		err = e.tmpfs(v.Dir, e.size(v.Pod, source.SizeLimit))
 	case medium == corev1.StorageMediumHugePages, strings.HasPrefix(string(medium), string(corev1.StorageMediumHugePagesPrefix)):
 		err = hugePages(v)
 	default:
@@ -97,13 +101,23 @@ func makeDir(dir string, mode os.FileMode) error {
 	return os.Chmod(dir, mode)
 }
 
-// tmpfs mounts one at dir, unless something is mounted there.
-func tmpfs(dir string, size *resource.Quantity, mode os.FileMode) error {
-	options := []string{fmt.Sprintf("mode=%o", mode)}
+// tmpfs mounts one at dir, unless something is mounted there. It never goes to swap space if the kernel can see to that.
+func (e *emptyDir) tmpfs(dir string, size *resource.Quantity) error {
+	options := []string{"mode=777"}
 	if size != nil {
 		options = append(options, "size="+strconv.FormatInt(size.Value(), 10))
 	}
-	return mountOnce(dir, "tmpfs", options...)
+	if e.swaps.Load() {
+		return mountOnce(dir, "tmpfs", options...)
+	}
+	err := mountOnce(dir, "tmpfs", append(options, "noswap")...)
+	if !errors.Is(err, syscall.EINVAL) {
+		return err
+	}
+	if err = mountOnce(dir, "tmpfs", options...); err == nil {
+		e.swaps.Store(true)
+	}
+	return err
 }
 
 // mountOnce mounts a file system at dir, unless something is mounted there.

@@ -177,16 +177,18 @@ func (m *Manager) Mount(ctx context.Context, pod *corev1.Pod) error {
 			failures = append(failures, failure{spec.Name, err})
 		}
 	}
-	p.schedule()
-	m.signal()
+	defer m.signal()
 	if len(failures) > 0 {
 		usable := true
 		for _, f := range failures {
 			usable = usable && p.volumes[f.name] != nil
 		}
-		return p.trouble.report(failures, usable, now)
+		err := p.trouble.report(failures, usable, now)
+		p.schedule(p.trouble.until)
+		return err
 	}
 	p.trouble = trouble{}
+	p.schedule(time.Time{})
 	return nil
 }
 
@@ -264,13 +266,16 @@ func (p *podVolumes) requestDirty() {
 	p.flags.Unlock()
 }
 
-// schedule takes note of when the first volume wants to be looked at again.
-func (p *podVolumes) schedule() {
+// schedule takes note of when the first volume wants to be looked at again; what is overdue, because it has failed, is not before a time.
+func (p *podVolumes) schedule(notBefore time.Time) {
 	var again time.Time
 	for _, v := range p.volumes {
 		if at := v.mounted.Again; !at.IsZero() && (again.IsZero() || at.Before(again)) {
 			again = at
 		}
+	}
+	if !again.IsZero() && again.Before(notBefore) {
+		again = notBefore
 	}
 	p.flags.Lock()
 	p.flags.again = again

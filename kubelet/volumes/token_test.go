@@ -20,6 +20,7 @@ import (
 	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 func tokenVolume(seconds int64) corev1.VolumeSource {
@@ -88,6 +89,9 @@ func TestToken_Refused(t *testing.T) {
 	w.mount(pod)
 	w.clock.advance(200 * time.Second)
 	w.fails(pod, `MountVolume.SetUp failed for volume "v" : token "default"/"a"/"vault" expired and refresh failed: serviceaccounts "default" not found`)
+	if wait := w.manager.due(func(types.UID) { t.Error("a volume that has just failed is due at once") }); wait != firstPause {
+		t.Errorf("it is due after %v", wait)
+	}
 	must(t, w.manager.Unmount(t.Context(), pod.UID))
 	stranger := w.pod("q", nil, named("v", tokenVolume(1000)))
 	w.fails(stranger, `MountVolume.SetUp failed for volume "v" : failed to fetch token: serviceaccounts "default" not found`)
