@@ -50,6 +50,7 @@ type realNode struct {
 
 	daemon      *containerd.Daemon // nil: somebody else's runtime
 	runtime     *cri.Runtime
+	images      *cri.ImageGC
 	informers   *informer.Factory
 	capacity    corev1.ResourceList
 	allocatable corev1.ResourceList
@@ -229,15 +230,14 @@ func (n *realNode) makeKubelet(c *KubeletConfig) error {
 	if err := n.registry.Register(provider.Collector()); err != nil {
 		return err
 	}
-	images, err := n.imageGC()
-	if err != nil {
+	if n.images, err = n.imageGC(); err != nil {
 		return err
 	}
 	n.eviction = eviction.New(eviction.Config{
 		Thresholds: n.thresholds, Node: n.name, Stats: provider, Pods: evictable{n}, Recorder: n.recorder, Registerer: n.registry, Logger: n.log,
 		Reclaim: eviction.Reclaimer{
 			Containers: func(ctx context.Context) error { return n.runtime.Collect(ctx, n.has) },
-			Images:     images.Free,
+			Images:     n.images.Free,
 		},
 	})
 	config := c.base(n.rest)
@@ -264,7 +264,7 @@ func (n *realNode) makeKubelet(c *KubeletConfig) error {
 		part{"objects", store.Run},
 		part{"stats", provider.Run},
 		part{"eviction", n.eviction.Run},
-		part{"image garbage collection", images.Run},
+		part{"image garbage collection", n.images.Run},
 	)
 	return n.makeServer(c, provider)
 }
@@ -332,6 +332,8 @@ func (n *realNode) describe(status *corev1.NodeStatus) {
 		port = server.DefaultPort
 	}
 	status.DaemonEndpoints.KubeletEndpoint.Port = int32(port)
+	n.runtime.Describe(status)
+	n.describeImages(status)
 	for i := range status.Conditions {
 		c := &status.Conditions[i]
 		if reason, message, known := pressureWords(c.Type); known && n.eviction.Under(c.Type) {

@@ -20,6 +20,15 @@ func (n *realNode) imageGC() (*cri.ImageGC, error) {
 	})
 }
 
+// describeImages says in the Node's status which images are there. A runtime that does not answer says so in the condition Ready.
+func (n *realNode) describeImages(status *corev1.NodeStatus) {
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	if err := n.images.Describe(ctx, status); err != nil {
+		n.log.Debug("cannot list images", "node", n.name, "error", err)
+	}
+}
+
 // volumeImage brings the image of a volume to the node, with the pod's pull secrets and the events that containers' images have.
 func (n *realNode) volumeImage(objects kubelet.Objects) func(context.Context, *corev1.Pod, string, corev1.PullPolicy) (id string, err error) {
 	return func(ctx context.Context, pod *corev1.Pod, image string, policy corev1.PullPolicy) (string, error) {
