@@ -102,7 +102,7 @@ func (d *Daemon) Start(ctx context.Context) error {
 	}
 	if adopted {
 		patient, cancel := context.WithTimeout(ctx, d.adoptPatience)
-		err := d.Ready(patient)
+		err := d.await(patient, d.running.Load())
 		cancel()
 		if err == nil || ctx.Err() != nil {
 			return err
@@ -117,7 +117,7 @@ func (d *Daemon) Start(ctx context.Context) error {
 	}
 	patient, cancel := context.WithTimeout(ctx, startPatience)
 	defer cancel()
-	return d.Ready(patient)
+	return d.await(patient, d.running.Load())
 }
 
 // start adopts or starts a process, without waiting until it answers.
@@ -230,8 +230,11 @@ func (d *Daemon) supervise(ctx context.Context) error {
 }
 
 // Ready returns nil when containerd answers and says that containers can be run, whether or not there is a network yet. It waits
-// until ctx ends, or until containerd itself has, and then says what is wrong.
-func (d *Daemon) Ready(ctx context.Context) error {
+// until ctx ends, and then says what is wrong.
+func (d *Daemon) Ready(ctx context.Context) error { return d.await(ctx, nil) }
+
+// await is Ready, which fails as soon as process p has ended, unless it is nil.
+func (d *Daemon) await(ctx context.Context, p *process) error {
 	conn, err := d.dial()
 	if err != nil {
 		return err
@@ -245,7 +248,7 @@ func (d *Daemon) Ready(ctx context.Context) error {
 		if err == nil {
 			return nil
 		}
-		if p := d.running.Load(); p != nil && !p.alive() {
+		if p != nil && !p.alive() {
 			return fmt.Errorf("containerd has ended; the last of its log, %s:\n%s", d.config.logFile(), d.lastWords())
 		}
 		if status.Code(err) == codes.Unimplemented { // it serves when all its plug-ins have started

@@ -37,7 +37,7 @@ func connect(t *testing.T, d *containerd.Daemon) client {
 // testContext ends when a test has clearly hung.
 func testContext(t *testing.T) context.Context {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	t.Cleanup(cancel)
 	return ctx
 }

@@ -205,7 +205,7 @@ func stop(t *testing.T, config containerd.Config) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
 	if err := d.Stop(ctx); err != nil {
 		t.Error(err)

@@ -52,7 +52,7 @@ func (d *Daemon) reach(ctx context.Context, p *process) error {
 	d.running.Store(p)
 	patient, cancel := context.WithTimeout(ctx, d.adoptPatience)
 	defer cancel()
-	if err := d.Ready(patient); err == nil || ctx.Err() != nil {
+	if err := d.await(patient, p); err == nil || ctx.Err() != nil {
 		return err
 	}
 	return d.Start(ctx)

@@ -29,7 +29,7 @@ import (
 const Variable = "VIGIL_RUNTIME"
 
 // patience bounds starting and stopping.
-const patience = time.Minute
+const patience = 2 * time.Minute
 
 // BinDir is where the runtime's programs are: $VIGIL_RUNTIME or bin/runtime in the repository. The test is skipped without
 // namespaces, and fails when the programs have not been built.
