@@ -86,7 +86,7 @@ func (w *wireTarget) start() {
 		c.Window = watchcache.Window{MaxEvents: w.window}
 	})
 	for _, k := range w.server.Table.All() {
-		if k.Resource == "pods" {
+		if k.GroupResource().String() == "pods" {
 			w.podType = k.Type
 		}
 	}

@@ -25,7 +25,7 @@ func TestAccess(t *testing.T) {
 		config.Configz = func() any { return map[string]int{"port": 10250} }
 		config.Healthy = map[string]func(*http.Request) error{"syncloop": func(*http.Request) error { return nil }}
 	})
-	c.rights.grant("tom get nodes/stats", "tom get nodes/healthz", "ann get nodes/proxy", "ann create nodes/proxy", "lea get nodes/log", "lea get nodes/configz")
+	c.rights.grant("tom get nodes/stats", "tom get nodes/healthz", "ann get nodes/proxy", "ann create nodes/proxy", "lea get nodes/log", "lea get nodes/configz", "reader get nodes/proxy")
 	c.write(t, "messages", []byte("boot"))
 	secret := filepath.Join(t.TempDir(), "secret")
 	if err := os.WriteFile(secret, []byte("x"), 0o600); err != nil {
@@ -45,6 +45,7 @@ func TestAccess(t *testing.T) {
 		"stranger":  stranger,
 		"ann":       c.direct(t, c.Client("ann")),
 		"lea":       c.direct(t, c.Client("lea")),
+		"reader":    c.direct(t, c.Client("reader")),
 		"other":     c.direct(t, c.Client("system:node:other", "system:nodes")),
 		"tom":       c.direct(t, c.Anonymous()), // by token
 		"a liar":    c.direct(t, c.Anonymous()), // by a token that is none
@@ -74,6 +75,12 @@ func TestAccess(t *testing.T) {
 		{"tom", "GET", "/pods", 403, forbidden("tom", "get", "pods proxy")},
 		{"tom", "GET", "/logs/messages", 403, forbidden("tom", "get", "log")},
 		{"tom", "POST", "/stats/summary", 403, forbidden("tom", "create", "stats")},
+		{"tom", "GET", "/stats/../pods", 403, forbidden("tom", "get", "pods proxy")}, // by way of a redirect
+		{"tom", "GET", "/stats%2f..%2fpods", 404, "404 page not found\n"},
+		{"tom", "GET", "/stats/summary/../../exec/default/web/main?command=ls&output=1", 403, forbidden("tom", "create", "proxy")},
+		{"reader", "GET", "/containerLogs/default/web/none", 404, "container \"none\" not found in pod \"web\""},
+		{"reader", "GET", "/exec/default/web/main?command=ls&output=1", 403, forbidden("reader", "create", "proxy")},
+		{"reader", "GET", "/portForward/default/web", 403, forbidden("reader", "create", "proxy")},
 		{"ann", "GET", "/runningpods/", 200, ""},
 		{"ann", "GET", "/configz", 200, `{"kubeletconfig":{"port":10250}}`},
 		{"ann", "GET", "/stats/summary", 403, forbidden("ann", "get", "stats")},

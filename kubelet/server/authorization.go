@@ -34,6 +34,10 @@ func newAuthorizer(client kubernetes.Interface, node string) *authorizer {
 
 var verbs = map[string]string{"POST": "create", "GET": "get", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 
+// reaching are the paths of what reaches into containers. A WebSocket is opened by a GET, but who may read from a node may not thereby run commands in all of its
+// containers: they need create, whatever the method. The API server asks the same for pods; upstream's kubelet asks for get.
+var reaching = map[string]bool{"exec": true, "attach": true, "portForward": true, "run": true}
+
 // subresources of nodes by the first part of a path. One of them is enough.
 var subresources = map[string][]string{
 	"pods": {"pods", "proxy"}, "runningpods": {"pods", "proxy"}, "healthz": {"healthz", "proxy"}, "configz": {"configz", "proxy"},
@@ -48,6 +52,9 @@ func (a *authorizer) authorize(r *http.Request, user *authenticationv1.UserInfo)
 		wanted = []string{"proxy"}
 	}
 	verb := verbs[r.Method]
+	if reaching[first] {
+		verb = "create"
+	}
 	for _, sub := range wanted {
 		allowed, err := a.ask(r.Context(), user, verb, sub)
 		if err != nil {
