@@ -47,6 +47,19 @@ func startCluster(t testing.TB) cluster {
 // run runs a kubelet until the returned function is called or the test ends.
 func (c cluster) run(t testing.TB, runtime kubelet.Runtime, change func(*kubelet.Config)) (stop func()) {
 	t.Helper()
+	_, stop = c.launch(t, runtime, change)
+	return stop
+}
+
+// start is run for those who want the kubelet.
+func (c cluster) start(t testing.TB, runtime kubelet.Runtime, change func(*kubelet.Config)) *kubelet.Kubelet {
+	t.Helper()
+	k, _ := c.launch(t, runtime, change)
+	return k
+}
+
+func (c cluster) launch(t testing.TB, runtime kubelet.Runtime, change func(*kubelet.Config)) (k *kubelet.Kubelet, stop func()) {
+	t.Helper()
 	config := kubelet.Config{
 		Server: c.Client("system:node:node-1", "system:nodes", "system:masters"), NodeName: "node-1", Runtime: runtime, Version: "v1.37.2",
 		Addresses:             []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "192.0.2.1"}},
@@ -75,7 +88,7 @@ func (c cluster) run(t testing.TB, runtime kubelet.Runtime, change func(*kubelet
 		}
 	}
 	t.Cleanup(stop)
-	return stop
+	return k, stop
 }
 
 func (c cluster) create(t testing.TB, name string, change func(*corev1.Pod)) *corev1.Pod {

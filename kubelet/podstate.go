@@ -204,6 +204,9 @@ func phase(pod *corev1.Pod, now observed, ending bool) corev1.PodPhase {
 		}
 		return corev1.PodPending
 	}
+	if !ending && trigger(pod, now) != nil {
+		return corev1.PodRunning // it begins anew
+	}
 	ended, failed := 0, 0
 	for i := range pod.Spec.Containers {
 		c := &pod.Spec.Containers[i]

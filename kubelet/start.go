@@ -298,7 +298,7 @@ func (o observed) nextAttempt(pod *corev1.Pod, name string) int32 {
 			next = max(next, c.Attempt+1)
 		}
 	}
-	if old := reported(pod, name); next == 0 && old != nil && old.ContainerID != "" {
+	if old := reported(pod, name); next == 0 && old != nil && (old.ContainerID != "" || old.LastTerminationState.Terminated != nil) {
 		next = old.RestartCount + 1 // the runtime has forgotten it
 	}
 	return next

@@ -128,8 +128,9 @@ func (w *worker) report(ctx context.Context, pod *corev1.Pod, final bool) (wait 
 }
 
 func (w *worker) reportObserved(pod *corev1.Pod, now observed, final bool) {
-	status := w.podStatus(w.kubelet.status.latest(pod), now, final)
-	w.kubelet.status.set(pod, status)
+	k := w.kubelet
+	status := w.podStatus(k.allocations.allocated(k.status.latest(pod)), now, final)
+	k.status.set(pod, status)
 	if !w.ran && status.Phase == corev1.PodRunning {
 		w.ran = true
 		w.kubelet.metrics.running(w.began)
@@ -321,6 +322,7 @@ func (w *worker) restartAll(ctx context.Context, pod *corev1.Pod, now observed) 
 		return left, nil
 	}
 	w.backoff.restarted(last.Name)
+	w.report(ctx, pod, false) // what has ended is told before it is gone
 	for _, c := range now.containers {
 		if c != last && !ephemeral(pod, c.Name) {
 			failed = errors.Join(failed, runtime.RemoveContainer(ctx, c.ID))

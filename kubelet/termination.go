@@ -205,16 +205,13 @@ func (w *worker) finishEnd(ctx context.Context, pod *corev1.Pod) (wait time.Dura
 // API server forget it.
 func (w *worker) finishDeletion(ctx context.Context, pod *corev1.Pod) (time.Duration, bool) {
 	k := w.kubelet
-	if !w.cleaned {
-		if !w.released {
-			if wait := w.report(ctx, pod, true); wait > 0 {
-				return wait, false
-			}
+	if !w.released {
+		if wait := w.report(ctx, pod, true); wait > 0 {
+			return wait, false
 		}
-		if _, done := w.clean(ctx, pod); !done {
-			return retryDelay, false
-		}
-		w.cleaned = true
+	}
+	if _, done := w.clean(ctx, pod); !done {
+		return retryDelay, false
 	}
 	if !k.status.written(ctx, w.uid) {
 		return retryDelay, false
@@ -234,6 +231,9 @@ func (w *worker) finishDeletion(ctx context.Context, pod *corev1.Pod) (time.Dura
 
 // clean takes away everything that the node has of a pod.
 func (w *worker) clean(ctx context.Context, pod *corev1.Pod) (time.Duration, bool) {
+	if w.cleaned {
+		return 0, true
+	}
 	err := w.release(ctx, pod)
 	if err == nil {
 		if err = w.kubelet.config.Runtime.RemovePod(ctx, w.uid); err != nil {
@@ -244,6 +244,7 @@ func (w *worker) clean(ctx context.Context, pod *corev1.Pod) (time.Duration, boo
 		w.warn(ctx, "cannot clean up behind pod", pod, err)
 		return retryDelay, false
 	}
+	w.cleaned = true
 	w.kubelet.allocations.forget(w.uid)
 	w.evictionDone()
 	return 0, true

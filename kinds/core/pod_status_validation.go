@@ -30,10 +30,14 @@ func validatePodStatusUpdate(obj, old kinds.Object) field.ErrorList {
 	errs = append(errs, validate.Immutable(status.QOSClass, before.QOSClass, path.Child("qosClass"))...)
 
 	spec := &oldPod.Spec
+	policy := spec.RestartPolicy
+	if mayBeginAnew(spec) {
+		policy = corev1.RestartPolicyAlways // for any of its containers
+	}
 	errs = append(errs, validateTransitions(status.ContainerStatuses, before.ContainerStatuses,
-		spec.RestartPolicy, spec.Containers, path.Child("containerStatuses"))...)
+		policy, spec.Containers, path.Child("containerStatuses"))...)
 	errs = append(errs, validateTransitions(status.InitContainerStatuses, before.InitContainerStatuses,
-		spec.RestartPolicy, spec.InitContainers, path.Child("initContainerStatuses"))...)
+		policy, spec.InitContainers, path.Child("initContainerStatuses"))...)
 	// Ephemeral containers are never restarted, whatever the pod's policy is.
 	errs = append(errs, validateTransitions(status.EphemeralContainerStatuses, before.EphemeralContainerStatuses,
 		corev1.RestartPolicyNever, nil, path.Child("ephemeralContainerStatuses"))...)
@@ -77,6 +81,15 @@ func validateTransitions(statuses, old []corev1.ContainerStatus, policy corev1.R
 		}
 	}
 	return errs
+}
+
+// mayBeginAnew says whether the end of a container may restart all containers of the pod (KEP-5532).
+func mayBeginAnew(spec *corev1.PodSpec) bool {
+	return slices.ContainsFunc(slices.Concat(spec.InitContainers, spec.Containers), func(c corev1.Container) bool {
+		return slices.ContainsFunc(c.RestartPolicyRules, func(r corev1.ContainerRestartRule) bool {
+			return r.Action == corev1.ContainerRestartRuleActionRestartAllContainers
+		})
+	})
 }
 
 func mayRestart(name string, exitCode int32, policy corev1.RestartPolicy, containers []corev1.Container) bool {
