@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/tools/remotecommand"
 
@@ -133,6 +134,23 @@ func (c *cluster) stranger(t *testing.T, ca *pki.Pair) *http.Client {
 	}}
 	t.Cleanup(transport.CloseIdleConnections)
 	return &http.Client{Transport: transport}
+}
+
+// TestMetrics: those of probes are shown apart, as upstream has it.
+func TestMetrics(t *testing.T) {
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(prometheus.NewCounter(prometheus.CounterOpts{Name: "prober_probe_total"}))
+	c := start(t, func(config *server.Config) { config.Metrics, config.Registerer = registry, registry })
+	client := c.direct(t, c.Admin())
+	for path, want := range map[string][2]string{
+		"/metrics":        {`kubelet_http_requests_total{long_running="false",method="GET",path="metrics",server_type="readwrite"} 1`, "prober_"},
+		"/metrics/probes": {"prober_probe_total 0", "kubelet_http"},
+	} {
+		code, text := do(t, client, "GET", c.url+path)
+		if code != 200 || !strings.Contains(text, want[0]) || strings.Contains(text, want[1]) {
+			t.Errorf("%s: %d %s", path, code, text)
+		}
+	}
 }
 
 // TestAccess_Remembered: the API server is asked once for the same.

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	dto "github.com/prometheus/client_model/go"
 )
 
 // serverMetrics are upstream's (pkg/kubelet/server/metrics).
@@ -33,6 +35,15 @@ func newServerMetrics(reg prometheus.Registerer) *serverMetrics {
 		reg.MustRegister(m.requests, m.duration, m.inflight)
 	}
 	return m
+}
+
+// metricsOf shows the metrics whose names are wanted.
+func metricsOf(all prometheus.Gatherer, wanted func(name string) bool) http.Handler {
+	some := prometheus.GathererFunc(func() ([]*dto.MetricFamily, error) {
+		families, err := all.Gather()
+		return slices.DeleteFunc(families, func(f *dto.MetricFamily) bool { return !wanted(f.GetName()) }), err
+	})
+	return promhttp.HandlerFor(some, promhttp.HandlerOpts{EnableOpenMetrics: true})
 }
 
 var (

@@ -4,9 +4,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/pprof"
-
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"strings"
 )
 
 // routes says who answers for which path, once the caller may.
@@ -31,10 +29,9 @@ func (s *Server) routes() http.Handler {
 	if s.config.Checkpoints != nil {
 		mux.HandleFunc("POST /checkpoint/{namespace}/{pod}/{container}", s.checkpoint)
 	}
-	for path, from := range map[string]prometheus.Gatherer{"/metrics": s.config.Metrics, "/metrics/probes": s.config.Probes} {
-		if from != nil {
-			mux.Handle("GET "+path, promhttp.HandlerFor(from, promhttp.HandlerOpts{EnableOpenMetrics: true}))
-		}
+	if s.config.Metrics != nil {
+		mux.Handle("GET /metrics", metricsOf(s.config.Metrics, func(name string) bool { return !strings.HasPrefix(name, "prober_") }))
+		mux.Handle("GET /metrics/probes", metricsOf(s.config.Metrics, func(name string) bool { return strings.HasPrefix(name, "prober_") }))
 	}
 	for path, handler := range s.config.Handlers {
 		mux.Handle(path, handler)

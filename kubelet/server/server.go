@@ -78,8 +78,8 @@ type Config struct {
 
 	// Handlers serve further paths, for who may do what their path says: "/stats/summary", "/metrics/resource", "/metrics/cadvisor".
 	Handlers map[string]http.Handler
-	Metrics  prometheus.Gatherer // /metrics; nil: none
-	Probes   prometheus.Gatherer // /metrics/probes; nil: none
+	// Metrics are what /metrics shows, but for those of probes (prober_*), which /metrics/probes shows. Nil: none.
+	Metrics prometheus.Gatherer
 	// Registerer gets the server's own metrics. Nil: nobody does.
 	Registerer prometheus.Registerer
 	// Healthy are the checks of /healthz by name, beside ping and log: "syncloop".
