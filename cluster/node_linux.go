@@ -187,7 +187,9 @@ func (n *realNode) makeNetwork(context.Context) error {
 		return err
 	}
 	n.parts = append(n.parts, part{"informers", n.informers.Run})
-	n.node = informer.ListerFor[*corev1.Node](n.informers.Informer(informer.ResourceOf[*corev1.Node]()))
+	own := informer.ResourceOf[*corev1.Node]()
+	own.FieldSelector = "metadata.name=" + n.name
+	n.node = informer.ListerFor[*corev1.Node](n.informers.Informer(own))
 	if n.config.CNIConfDir == "" {
 		n.config.CNIConfDir = "/etc/cni/net.d"
 	}

@@ -40,10 +40,10 @@ func (c *UpConfig) podNetworks() PodNetworks {
 }
 
 // nodeNetworkRole lets nodes see each other: routes to their pods are made from the Node objects. A node's own rights are for its
-// own Node alone (KEP-4601), as network plug-ins have accounts of their own.
+// own Node alone (KEP-4601), as network plug-ins have accounts of their own. Clusters of simulated nodes do without.
 const nodeNetworkRole = "vigil:node-network"
 
-// letNodesSeeNodes makes the role that kubelets need for --node-network-mode other than none.
+// letNodesSeeNodes makes the role that kubelets need for a --node-network-mode other than none.
 func letNodesSeeNodes(ctx context.Context, client kubernetes.Interface) error {
 	_, err := client.RbacV1().ClusterRoles().Create(ctx, &rbacv1.ClusterRole{
 		ObjectMeta: metav1.ObjectMeta{Name: nodeNetworkRole},

@@ -13,6 +13,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/types"
 
 	"vigil/informer"
@@ -61,6 +62,9 @@ func New(config Config) (*Network, error) {
 	}
 	resource := informer.ResourceOf[*corev1.Node]()
 	resource.DropManagedFields = true
+	if config.Mode == ModeNone { // a kubelet needs no further rights for that
+		resource.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, config.NodeName).String()
+	}
 	n.nodes = config.Informers.Informer(resource)
 	n.nodes.AddHandler(informer.Handler[*corev1.Node]{
 		OnAdd:    func(node *corev1.Node, _ bool) { n.seen(node) },
