@@ -125,6 +125,7 @@ func TestFiles(t *testing.T) {
 	host := Pod("host", "serve", "-listen", "127.0.0.1:8081")
 	host.Spec.HostNetwork, host.Spec.DNSPolicy = true, corev1.DNSClusterFirstWithHostNet
 	host.Spec.HostAliases = pod.Spec.HostAliases
+	host.Spec.Containers[0].ReadinessProbe = nil // it serves elsewhere
 	node.Create(host)
 
 	web := node.Ready("web")

@@ -28,6 +28,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
@@ -170,15 +171,21 @@ func (n *Node) start() {
 	n.Eventually("the network is ready", func() error { return n.Runtime.Ready(ctx) })
 }
 
-// Pod makes a pod for the node with a container "c" that runs a command of the demo image.
+// Pod makes a pod for the node with a container "c" that runs a command of the demo image. A server is ready when it answers on
+// port 8080.
 func Pod(name string, command ...string) *corev1.Pod {
-	return &corev1.Pod{
+	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name},
 		Spec: corev1.PodSpec{
 			NodeName: Name, TerminationGracePeriodSeconds: new(int64(1)),
 			Containers: []corev1.Container{{Name: "c", Image: "demo:1", Args: command}},
 		},
 	}
+	if len(command) > 0 && command[0] == "serve" {
+		get := &corev1.HTTPGetAction{Path: "/version", Port: intstr.FromInt32(8080)}
+		pod.Spec.Containers[0].ReadinessProbe = &corev1.Probe{ProbeHandler: corev1.ProbeHandler{HTTPGet: get}, PeriodSeconds: 1}
+	}
+	return pod
 }
 
 // Create creates a pod.
