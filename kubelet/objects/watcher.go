@@ -137,18 +137,8 @@ func (w *watcher) follow(ctx context.Context) error {
 	lasts := timing.watch + rand.N(timing.watch)
 	ctx, cancel := context.WithTimeout(ctx, lasts+time.Minute) // should the server forget to end it
 	defer cancel()
-	request := w.store.client.Get().Namespace(w.key.namespace).Resource(w.key.kind.resource()).
-		Param("watch", "true").
-		Param("fieldSelector", "metadata.name="+w.key.name).
-		Param("allowWatchBookmarks", "true").
-		Param("timeoutSeconds", strconv.Itoa(max(1, int(lasts/time.Second))))
 	initial := w.version == ""
-	if initial {
-		request.Param("sendInitialEvents", "true").Param("resourceVersionMatch", string(metav1.ResourceVersionMatchNotOlderThan))
-	} else {
-		request.Param("resourceVersion", w.version)
-	}
-	body, err := request.SetHeader("Accept", "application/vnd.kubernetes.protobuf;stream=watch").Stream(ctx)
+	body, err := w.open(ctx, lasts)
 	if err != nil {
 		return err
 	}
@@ -192,6 +182,31 @@ func (w *watcher) follow(ctx context.Context) error {
 		}
 	}
 	return io.EOF
+}
+
+// open opens a watch that lasts for some time. It does so in a goroutine of its own: the stack that it takes is ten times what the one
+// that then waits for events needs, and there are hundreds of those.
+func (w *watcher) open(ctx context.Context, lasts time.Duration) (io.ReadCloser, error) {
+	request := w.store.client.Get().Namespace(w.key.namespace).Resource(w.key.kind.resource()).
+		Param("watch", "true").
+		Param("fieldSelector", "metadata.name="+w.key.name).
+		Param("allowWatchBookmarks", "true").
+		Param("timeoutSeconds", strconv.Itoa(max(1, int(lasts/time.Second)))).
+		SetHeader("Accept", "application/vnd.kubernetes.protobuf;stream=watch")
+	if w.version == "" {
+		request.Param("sendInitialEvents", "true").Param("resourceVersionMatch", string(metav1.ResourceVersionMatchNotOlderThan))
+	} else {
+		request.Param("resourceVersion", w.version)
+	}
+	var body io.ReadCloser
+	var err error
+	opened := make(chan struct{})
+	go func() {
+		defer close(opened)
+		body, err = request.Stream(ctx)
+	}()
+	<-opened
+	return body, err
 }
 
 // take takes in a version of the object.
