@@ -285,7 +285,7 @@ func (n *realNode) makeServer(c *KubeletConfig, provider *stats.Provider) error 
 		Handlers: map[string]http.Handler{
 			"/stats/summary": provider.ServeSummary(), "/metrics/resource": provider.ServeResource(), "/metrics/cadvisor": provider.ServeCadvisor(),
 		},
-		Metrics: n.registry, Registerer: n.registry, Logger: n.log,
+		Metrics: n.registry, Registerer: n.registry, Configz: n.configz, Logger: n.log,
 	})
 	if err != nil {
 		return err
