@@ -39,7 +39,7 @@ func (m *Manager) containerMount(ctx context.Context, p *podVolumes, pod *corev1
 	if have == nil {
 		return kubelet.Mount{}, fmt.Errorf("cannot find volume %q to mount into container %q", of.Name, container.Name)
 	}
-	result := kubelet.Mount{ContainerPath: of.MountPath, ReadOnly: of.ReadOnly || have.volume.ReadOnly}
+	result := kubelet.Mount{ContainerPath: of.MountPath, ReadOnly: of.ReadOnly || have.volume.ReadOnly || have.mounted.ReadOnly}
 	if !filepath.IsAbs(result.ContainerPath) {
 		result.ContainerPath = filepath.Join("/", result.ContainerPath)
 	}

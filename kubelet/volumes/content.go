@@ -28,7 +28,7 @@ type contentConfig struct {
 
 // put makes v a volume with the contents p: in memory (tmpfs), so that secrets are on no disk, or in a directory.
 func (c *contentConfig) put(ctx context.Context, v *Volume, p contents.Payload, inMemory bool) (Mounted, error) {
-	mounted := Mounted{Live: true, Own: true}
+	mounted := Mounted{Live: true, Own: true, ReadOnly: true}
 	var err error
 	if inMemory {
 		err = c.empty.tmpfs(v.Dir, c.empty.size(v.Pod, nil))

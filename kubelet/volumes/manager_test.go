@@ -69,6 +69,13 @@ func TestContents(t *testing.T) {
 	see("/secret", map[string]string{"k": "secret"})
 	see("/projected", map[string]string{"deep/a": "1", "deep/k": "secret", "name": "p"})
 	see("/down", map[string]string{"labels": `app="x"`, "one": "z", "cpu": "1500", "memory": "1"})
+	mounts, _, err := w.manager.Mounts(t.Context(), pod, &pod.Spec.Containers[0])
+	must(t, err)
+	for _, m := range mounts {
+		if !m.ReadOnly {
+			t.Errorf("containers can write to %s", m.ContainerPath)
+		}
+	}
 	info, err := os.Stat(filepath.Join(paths["/projected"], "deep/k"))
 	must(t, err)
 	if info.Mode() != 0o400 {

@@ -29,18 +29,19 @@ func nfsSource(v *Volume) *corev1.NFSVolumeSource {
 
 func (nfs) SetUp(ctx context.Context, v *Volume) (Mounted, error) {
 	source := nfsSource(v)
+	mounted := Mounted{ReadOnly: source.ReadOnly}
 	if err := os.MkdirAll(v.Dir, 0o750); err != nil {
 		return Mounted{}, err
 	}
 	there, err := mount.IsMount(v.Dir)
 	if err != nil || there {
-		return Mounted{}, err
+		return mounted, err
 	}
 	server := source.Server
 	if strings.Contains(server, ":") && !strings.HasPrefix(server, "[") {
 		server = "[" + server + "]" // an IPv6 address
 	}
-	return Mounted{}, runMount(ctx, "nfs", server+":"+source.Path, v.Dir, nfsOptions(v, source))
+	return mounted, runMount(ctx, "nfs", server+":"+source.Path, v.Dir, nfsOptions(v, source))
 }
 
 func nfsOptions(v *Volume, source *corev1.NFSVolumeSource) []string {

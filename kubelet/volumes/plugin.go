@@ -94,6 +94,8 @@ func (v *Volume) specName() string {
 type Mounted struct {
 	// Path is what containers' mounts start from; "" means the volume's Dir.
 	Path string
+	// ReadOnly says that containers cannot write to the volume, whatever their volumeMounts say.
+	ReadOnly bool
 	// Device is the device file of a Block volume.
 	Device string
 	// Live says that the contents come from what the pod's labels and annotations say and from objects: SetUp is called again

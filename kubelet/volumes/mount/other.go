@@ -44,6 +44,9 @@ func Shared(dir string) error { return errors.ErrUnsupported }
 // RemoveAll fails; see the package's doc.
 func RemoveAll(path string) error { return errors.ErrUnsupported }
 
+// RemoveTree fails; see the package's doc.
+func RemoveTree(path string) error { return errors.ErrUnsupported }
+
 // OpenBeneath fails; see the package's doc.
 func OpenBeneath(base, sub string) (*os.File, error) { return nil, errors.ErrUnsupported }
 

@@ -25,6 +25,12 @@ func RemoveAll(path string) error {
 	if len(below) > 0 {
 		return &os.PathError{Op: "remove", Path: below[0].Path, Err: ErrMounted}
 	}
+	return RemoveTree(path)
+}
+
+// RemoveTree is RemoveAll without a look at the table of mounts: it removes what it finds before the kernel stops it at a mount.
+func RemoveTree(path string) error {
+	path = filepath.Clean(path)
 	dir, name := filepath.Split(path)
 	parent, err := unix.Open(filepath.Clean(dir), unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if errors.Is(err, unix.ENOENT) {

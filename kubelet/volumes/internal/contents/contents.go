@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"vigil/kubelet/volumes/mount"
 )
 
 // File is what a volume is to have at a path.
@@ -72,7 +74,7 @@ func Write(dir string, p Payload, own func(dir string) error) (changed bool, err
 		err = replaceLink(dir, filepath.Base(next))
 	}
 	if err != nil {
-		return false, errors.Join(err, os.RemoveAll(next))
+		return false, errors.Join(err, mount.RemoveTree(next))
 	}
 	return true, prune(dir, names, filepath.Base(next))
 }
@@ -218,7 +220,7 @@ func link(dir string, names map[string]bool) error {
 		if have, err := os.Readlink(at); err == nil && have == to {
 			continue
 		}
-		if err := os.RemoveAll(at); err != nil {
+		if err := mount.RemoveTree(at); err != nil {
 			return err
 		}
 		if err := os.Symlink(to, at); err != nil {
@@ -255,7 +257,7 @@ func prune(dir string, names map[string]bool, current string) error {
 		if !strings.HasPrefix(name, "..") && entry.Type()&fs.ModeSymlink == 0 {
 			continue // a mount point, or a file, that is none of ours
 		}
-		failed = errors.Join(failed, os.RemoveAll(filepath.Join(dir, name)))
+		failed = errors.Join(failed, mount.RemoveTree(filepath.Join(dir, name)))
 	}
 	return failed
 }

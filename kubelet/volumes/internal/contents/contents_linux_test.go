@@ -9,6 +9,9 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"vigil/internal/nstest"
+	"vigil/kubelet/volumes/mount"
 )
 
 func must(t testing.TB, err error) {
@@ -164,6 +167,31 @@ func TestWrite_OwnFails(t *testing.T) {
 	}
 	if hidden, _ := filepath.Glob(filepath.Join(dir, "..2*")); len(hidden) != 1 {
 		t.Errorf("left %v", hidden)
+	}
+}
+
+// TestWrite_Mounted finds something mounted where it would remove: that fails, and what is mounted stays.
+func TestWrite_Mounted(t *testing.T) {
+	nstest.Need(t)
+	for _, at := range []string{"b", "..2020_01_01_00_00_00.1/x"} {
+		dir, outside := t.TempDir(), t.TempDir()
+		must(t, os.WriteFile(filepath.Join(outside, "precious"), nil, 0o600))
+		_, err := Write(dir, files("a", "1"), nil)
+		must(t, err)
+		must(t, os.MkdirAll(filepath.Join(dir, at), 0o755))
+		must(t, mount.Bind(outside, filepath.Join(dir, at), false))
+		if _, err := Write(dir, files("b", "2"), nil); !errors.Is(err, mount.ErrMounted) {
+			t.Errorf("write with something mounted at %s: %v", at, err)
+		}
+		if _, err := os.Stat(filepath.Join(outside, "precious")); err != nil {
+			t.Fatalf("what was mounted at %s: %v", at, err)
+		}
+		must(t, mount.Unmount(filepath.Join(dir, at)))
+		_, err = Write(dir, files("b", "2"), nil)
+		must(t, err)
+		if got := contents(t, dir); !maps.Equal(got, map[string]string{"b": "2"}) {
+			t.Errorf("see %v", got)
+		}
 	}
 }
 
