@@ -74,6 +74,9 @@ func (k *Kubelet) removeOrphans(ctx context.Context) {
 		uids, err := cgroups.Pods()
 		note("cgroups", uids, err)
 	}
+	if ports := k.config.Parts.HostPorts; ports != nil {
+		note("host ports", ports.Pods(), nil)
+	}
 	note("allocations", k.allocations.all(), nil)
 	for uid, reference := range found {
 		k.endOrphan(ctx, reference, uid)

@@ -66,6 +66,8 @@ type HostPorts interface {
 	// Set opens the host ports of the pod's containers; a pod without any takes none away and costs nothing.
 	Set(ctx context.Context, pod *corev1.Pod, ips []netip.Addr) error
 	Remove(ctx context.Context, pod types.UID) error
+	// Pods lists the pods that have open ports, those of an earlier run included.
+	Pods() []types.UID
 }
 
 // Environment makes what a container's process finds in its environment.

@@ -175,6 +175,8 @@ func (h hostPorts) Remove(context.Context, types.UID) error {
 	return nil
 }
 
+func (h hostPorts) Pods() []types.UID { return nil }
+
 func expectDiary(t *testing.T, r *recorded, want string, words ...string) {
 	t.Helper()
 	eventually(t, want, func() bool { return r.diary.read(words...) == want }, func() string { return "it says " + r.diary.read(words...) })

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"net/netip"
 	"os"
 	"slices"
@@ -57,21 +58,11 @@ func (n *Network) Set(_ context.Context, pod *corev1.Pod, ips []netip.Addr) erro
 // Remove closes the host ports of a pod.
 func (n *Network) Remove(_ context.Context, pod types.UID) error { return n.changePorts(pod, nil) }
 
-// Retain closes the host ports of all pods for which keep says no: those that went while no kubelet looked.
-func (n *Network) Retain(keep func(pod types.UID) bool) error {
+// Pods lists the pods that have host ports, those that were there before a restart included.
+func (n *Network) Pods() []types.UID {
 	n.ports.mu.Lock()
-	var gone []types.UID
-	for pod := range n.ports.pods {
-		if !keep(pod) {
-			gone = append(gone, pod)
-		}
-	}
-	n.ports.mu.Unlock()
-	var errs []error
-	for _, pod := range gone {
-		errs = append(errs, n.changePorts(pod, nil))
-	}
-	return errors.Join(errs...)
+	defer n.ports.mu.Unlock()
+	return slices.Collect(maps.Keys(n.ports.pods))
 }
 
 func (n *Network) changePorts(pod types.UID, ports []hostPort) error {

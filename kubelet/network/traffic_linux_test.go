@@ -11,6 +11,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -242,7 +243,7 @@ func (n *node) pod() (*nstest.Namespace, []netip.Addr) {
 	return pod, ips
 }
 
-// serve answers every connection, and every datagram, with "who it is from", until the test ends.
+// serve answers every byte of a connection, and every datagram, with "who it is from, which server this is", until the test ends.
 func serve(t testing.TB, in func(testing.TB, func()), address string) netip.AddrPort {
 	t.Helper()
 	var listener net.Listener
@@ -257,6 +258,9 @@ func serve(t testing.TB, in func(testing.TB, func()), address string) netip.Addr
 		}
 	})
 	var serving sync.WaitGroup
+	answer := func(from net.Addr) string {
+		return netip.MustParseAddrPort(from.String()).Addr().Unmap().String() + " " + listener.Addr().String() + "\n"
+	}
 	ended := make(chan struct{})
 	t.Cleanup(func() { close(ended); listener.Close(); packets.Close(); serving.Wait() })
 	serving.Go(func() {
@@ -276,7 +280,7 @@ func serve(t testing.TB, in func(testing.TB, func()), address string) netip.Addr
 					if _, err := io.ReadFull(conn, buffer); err != nil {
 						return
 					}
-					if _, err := io.WriteString(conn, conn.RemoteAddr().(*net.TCPAddr).AddrPort().Addr().Unmap().String()+"\n"); err != nil {
+					if _, err := io.WriteString(conn, answer(conn.RemoteAddr())); err != nil {
 						return
 					}
 				}
@@ -290,7 +294,7 @@ func serve(t testing.TB, in func(testing.TB, func()), address string) netip.Addr
 			if err != nil {
 				return
 			}
-			_, _ = packets.WriteTo([]byte(from.(*net.UDPAddr).AddrPort().Addr().Unmap().String()+"\n"), from)
+			_, _ = packets.WriteTo([]byte(answer(from)), from)
 		}
 	})
 	return netip.MustParseAddrPort(listener.Addr().String())
@@ -316,6 +320,13 @@ func open(t testing.TB, in func(testing.TB, func()), protocol string, to netip.A
 // ask sends a byte and returns whom the server saw it from.
 func ask(t testing.TB, conn net.Conn) string {
 	t.Helper()
+	from, _ := askBoth(t, conn)
+	return from
+}
+
+// askBoth says also which server it was.
+func askBoth(t testing.TB, conn net.Conn) (from, server string) {
+	t.Helper()
 	_ = conn.SetDeadline(time.Now().Add(5 * time.Second))
 	if _, err := conn.Write([]byte("?")); err != nil {
 		t.Fatal(err)
@@ -329,7 +340,8 @@ func ask(t testing.TB, conn net.Conn) string {
 		}
 		line = append(line, buffer[:got]...)
 	}
-	return strings.TrimSpace(string(line))
+	from, server, _ = strings.Cut(strings.TrimSpace(string(line)), " ")
+	return from, server
 }
 
 // outside is the tests' own namespace: a machine beside the nodes.
@@ -493,10 +505,19 @@ func TestHostPorts(t *testing.T) {
 	if err := b.network.Set(t.Context(), heir, ipsOther); err != nil {
 		t.Fatal(err)
 	}
-	ask(t, datagrams)
+	if _, got := askBoth(t, datagrams); got != inOther.String() {
+		t.Errorf("datagrams still go to %s, want %s", got, inOther)
+	}
 
-	if err := b.network.Retain(func(types.UID) bool { return false }); err != nil {
-		t.Fatal(err)
+	left := b.network.Pods()
+	slices.Sort(left)
+	if !slices.Equal(left, []types.UID{"three", "two"}) {
+		t.Errorf("pods with host ports: %v", left)
+	}
+	for _, uid := range left {
+		if err := b.network.Remove(t.Context(), uid); err != nil {
+			t.Fatal(err)
+		}
 	}
 	b.ns.Do(t, func() {
 		if left, err := tablesLike(b.network.names.ports); err != nil || len(left) > 0 {
