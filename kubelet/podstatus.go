@@ -44,6 +44,9 @@ func (w *worker) podStatus(pod *corev1.Pod, now observed, final bool) corev1.Pod
 	}
 	conditions(pod, &status, now, isInitialized)
 	w.resizeConditions(pod, &status)
+	if given := pod.Spec.Resources; given != nil { // of the pod as a whole (KEP-5419)
+		status.AllocatedResources, status.Resources = given.Requests, given
+	}
 	if e := w.evicted(); e != nil && e.Condition != nil && w.verdict != nil {
 		condition := *e.Condition
 		condition.Status, condition.ObservedGeneration = corev1.ConditionTrue, pod.Generation
@@ -256,8 +259,12 @@ func ephemeral(pod *corev1.Pod, name string) bool {
 }
 
 func terminated(c *Container) *corev1.ContainerStateTerminated {
+	started := c.Started
+	if started.IsZero() {
+		started = time.Unix(0, 0) // what upstream says of one that could not be started
+	}
 	return &corev1.ContainerStateTerminated{
 		ExitCode: c.ExitCode, Signal: c.Signal, Reason: c.Reason, Message: c.Message, ContainerID: c.ID,
-		StartedAt: metav1.NewTime(c.Started).Rfc3339Copy(), FinishedAt: metav1.NewTime(c.Finished).Rfc3339Copy(),
+		StartedAt: metav1.NewTime(started).Rfc3339Copy(), FinishedAt: metav1.NewTime(c.Finished).Rfc3339Copy(),
 	}
 }

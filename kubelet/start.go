@@ -48,30 +48,33 @@ func (l *launch) prefetch(containers []*corev1.Container) {
 	}
 }
 
-func (l *launch) image(c *corev1.Container) (Image, error) {
+// image is the image of a container whose turn has come.
+func (l *launch) image(c *corev1.Container) (image Image, err error) {
 	if answer := l.images[c.Name]; answer != nil {
 		<-answer.done
-		return answer.image, answer.err
+		image, err = answer.image, answer.err
+	} else {
+		image, err = l.ensureImage(l.pod, c)
 	}
-	return l.ensureImage(l.pod, c)
+	if err != nil {
+		return image, err
+	}
+	reference, recorder := containerReference(l.pod, c), l.kubelet.recorder
+	if image.Pulled {
+		recorder.Eventf(reference, corev1.EventTypeNormal, "Pulled", "Successfully pulled image %q in %v (%v including waiting). Image size: %v bytes.",
+			c.Image, (image.Took - image.Waited).Truncate(time.Millisecond), image.Took.Truncate(time.Millisecond), image.Size)
+	} else {
+		recorder.Eventf(reference, corev1.EventTypeNormal, "Pulled", "Container image %q already present on machine and can be accessed by the pod", c.Image)
+	}
+	return image, nil
 }
 
 func (l *launch) ensureImage(pod *corev1.Pod, c *corev1.Container) (Image, error) {
-	reference := containerReference(pod, c)
-	recorder := l.kubelet.recorder
-	image, err := l.kubelet.config.Runtime.EnsureImage(l.hold, ImageRequest{
+	reference, recorder := containerReference(pod, c), l.kubelet.recorder
+	return l.kubelet.config.Runtime.EnsureImage(l.hold, ImageRequest{
 		Pod: pod, Container: c, Secrets: l.secrets, Handler: l.sandbox.Handler,
 		Began: func() { recorder.Eventf(reference, corev1.EventTypeNormal, "Pulling", "Pulling image %q", c.Image) },
 	})
-	switch {
-	case err != nil:
-	case image.Pulled:
-		recorder.Eventf(reference, corev1.EventTypeNormal, "Pulled", "Successfully pulled image %q in %v (%v including waiting). Image size: %v bytes.",
-			c.Image, (image.Took - image.Waited).Truncate(time.Millisecond), image.Took.Truncate(time.Millisecond), image.Size)
-	default:
-		recorder.Eventf(reference, corev1.EventTypeNormal, "Pulled", "Container image %q already present on machine and can be accessed by the pod", c.Image)
-	}
-	return image, err
 }
 
 // start starts a container. What hinders it is no error but waited for, as the container's status and events tell: wait says

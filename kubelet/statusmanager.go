@@ -179,6 +179,7 @@ func overlay(theirs, ours corev1.PodStatus) corev1.PodStatus {
 	status.HostIP, status.HostIPs, status.PodIP, status.PodIPs = ours.HostIP, ours.HostIPs, ours.PodIP, ours.PodIPs
 	status.InitContainerStatuses, status.ContainerStatuses = ours.InitContainerStatuses, ours.ContainerStatuses
 	status.EphemeralContainerStatuses = ours.EphemeralContainerStatuses
+	status.AllocatedResources, status.Resources = ours.AllocatedResources, ours.Resources
 	for _, kind := range passing {
 		if !slices.ContainsFunc(ours.Conditions, func(c corev1.PodCondition) bool { return c.Type == kind }) {
 			status.Conditions = slices.DeleteFunc(status.Conditions, func(c corev1.PodCondition) bool { return c.Type == kind })

@@ -254,18 +254,16 @@ func (w *worker) makeSandbox(ctx context.Context, pod *corev1.Pod, now observed,
 			return now, fmt.Errorf("stop the dead sandbox: %w", err)
 		}
 	}
-	if !pod.Spec.HostNetwork {
-		if err := runtime.Ready(ctx); err != nil {
-			recorder.Eventf(pod, corev1.EventTypeWarning, "NetworkNotReady", "network is not ready: %v", err)
-			return now, fmt.Errorf("network is not ready: %w", err)
-		}
-	}
+	w.kubelet.metrics.sandboxStarted()
 	var err error
 	if now.sandbox, err = runtime.RunSandbox(ctx, pod, options); err != nil {
+		if why := runtime.Ready(ctx); why != nil && !pod.Spec.HostNetwork {
+			recorder.Eventf(pod, corev1.EventTypeWarning, "NetworkNotReady", "network is not ready: %v", why)
+			return now, fmt.Errorf("network is not ready: %w", why)
+		}
 		recorder.Eventf(pod, corev1.EventTypeWarning, "FailedCreatePodSandBox", "Failed to create pod sandbox: %v", err)
 		return now, fmt.Errorf("create the sandbox: %w", err)
 	}
-	w.kubelet.metrics.sandboxStarted()
 	for name, c := range now.containers { // they were the old sandbox's
 		now.previous[name] = c
 	}
