@@ -25,6 +25,7 @@ var patterns = []string{
 	"k8s.io/api/...",
 	"k8s.io/apimachinery/pkg/apis/meta/v1", "k8s.io/apimachinery/pkg/runtime", "k8s.io/apimachinery/pkg/util/intstr", "k8s.io/apimachinery/pkg/api/resource",
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1", "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1",
+	"k8s.io/metrics/pkg/apis/metrics/v1beta1",
 }
 
 // Read reads all packages, as the module's go.mod has them, and returns the markers as JSON.
@@ -39,8 +40,9 @@ func Read() ([]byte, error) {
 	all := map[string]map[string]markers.Type{}
 	for line := range strings.Lines(string(output)) {
 		path, dir, _ := strings.Cut(strings.TrimSpace(line), " ")
-		if version := path[strings.LastIndexByte(path, '/')+1:]; strings.Contains(version, "alpha") || strings.Contains(version, "beta") {
-			continue
+		version := path[strings.LastIndexByte(path, '/')+1:]
+		if strings.HasPrefix(path, "k8s.io/api/") && (strings.Contains(version, "alpha") || strings.Contains(version, "beta")) {
+			continue // of these only what is stable is served
 		}
 		types, err := readPackage(dir)
 		if err != nil {
