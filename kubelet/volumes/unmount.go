@@ -103,7 +103,8 @@ func (m *Manager) places(uid types.UID) ([]Place, error) {
 // RemoveVolume unmounts what is mounted at dir and removes dir with what is in it. It fails, and removes nothing, when something is mounted
 // below it, or stays busy. What is not there is no error.
 func RemoveVolume(ctx context.Context, dir string) error {
-	for {
+	const most = 100 // mounts on top of each other; a mount of another namespace's is never gone
+	for range most {
 		there, err := mount.IsMount(dir)
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil
@@ -118,6 +119,7 @@ func RemoveVolume(ctx context.Context, dir string) error {
 			return err
 		}
 	}
+	return &os.PathError{Op: "unmount", Path: dir, Err: mount.ErrMounted}
 }
 
 // unmount unmounts what is mounted at target last. What is busy may not be so in a moment: a container that has just ended, a search
