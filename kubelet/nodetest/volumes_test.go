@@ -106,19 +106,43 @@ func TestVolumes(t *testing.T) {
 		}
 		return errors.New("it is there")
 	})
-	node.Eventually("nothing of web is left", func() error {
-		if _, err := os.Stat(filepath.Join(node.rootDir, "pods", string(running.UID))); !os.IsNotExist(err) {
+	node.nothingLeft(running)
+	if _, err := os.Stat(filepath.Join(host, "made")); err != nil {
+		t.Errorf("the host's directory: %v", err)
+	}
+}
+
+// nothingLeft waits until no pod has anything mounted, and a pod no directory.
+func (n *Node) nothingLeft(pod *corev1.Pod) {
+	n.t.Helper()
+	n.Eventually("nothing of "+pod.Name+" is left", func() error {
+		if _, err := os.Stat(filepath.Join(n.rootDir, "pods", string(pod.UID))); !os.IsNotExist(err) {
 			return errors.New("its directory is there")
 		}
-		below, err := mount.Below(filepath.Join(node.rootDir, "pods"))
+		below, err := mount.Below(filepath.Join(n.rootDir, "pods"))
 		if err == nil && len(below) > 0 {
 			err = errors.New(below[0].Path + " is mounted")
 		}
 		return err
 	})
-	if _, err := os.Stat(filepath.Join(host, "made")); err != nil {
-		t.Errorf("the host's directory: %v", err)
+}
+
+// TestVolumes_Orphan deletes a pod while there is no kubelet: the next one ends it and takes its volumes away.
+func TestVolumes_Orphan(t *testing.T) {
+	node := Start(t, nil)
+	node.configMap("settings", map[string]string{"k": "v"})
+	pod := Pod("web", "serve")
+	volume(pod, "memory", corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{Medium: corev1.StorageMediumMemory}})
+	volume(pod, "config", ofConfigMap("settings")).SubPath = "k"
+	node.Create(pod)
+	running := node.Ready("web")
+	node.Exec(running, "write", "/memory/note", "x")
+	node.stop()
+	if err := node.Client.CoreV1().Pods("default").Delete(t.Context(), "web", metav1.DeleteOptions{GracePeriodSeconds: new(int64(0))}); err != nil {
+		t.Fatal(err)
 	}
+	node.start()
+	node.nothingLeft(running)
 }
 
 // TestVolumes_Missing has pods that wait for what is not there.
