@@ -166,6 +166,11 @@ func TestMetrics(t *testing.T) {
 	m.observe("/runtime.v1.RuntimeService/StartContainer", time.Now(), nil)
 	m.observe("/runtime.v1.RuntimeService/StartContainer", time.Now(), errors.New("no"))
 	m.observe("/runtime.v1.RuntimeService/NewThing", time.Now(), nil)
+	m.pulled(5<<20, time.Second)
+	m.pulled(200<<30, time.Hour)
+	if count, err := testutil.GatherAndCount(registry, "kubelet_image_pull_duration_seconds"); count != 2 || err != nil {
+		t.Errorf("%d sizes of images, %v", count, err)
+	}
 	for name, got := range map[string]float64{
 		"start_container": testutil.ToFloat64(m.operations.WithLabelValues("start_container")) - 1, "its errors": testutil.ToFloat64(m.errors.WithLabelValues("start_container")),
 		"other": testutil.ToFloat64(m.operations.WithLabelValues("other")),

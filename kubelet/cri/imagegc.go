@@ -228,7 +228,7 @@ func (g *ImageGC) removeOld(ctx context.Context, candidates []candidate, now tim
 			left = append(left, c)
 			continue
 		}
-		err = errors.Join(err, g.remove(ctx, c))
+		err = errors.Join(err, g.remove(ctx, c, "age"))
 	}
 	return left, err
 }
@@ -242,7 +242,7 @@ func (g *ImageGC) free(ctx context.Context, candidates []candidate, wanted int64
 		if !c.used.Before(now) || now.Sub(c.detected) < g.config.MinAge {
 			continue
 		}
-		if failed := g.remove(ctx, c); failed != nil {
+		if failed := g.remove(ctx, c, "space"); failed != nil {
 			err = errors.Join(err, failed)
 			continue
 		}
@@ -251,10 +251,12 @@ func (g *ImageGC) free(ctx context.Context, candidates []candidate, wanted int64
 	return freed, err
 }
 
-func (g *ImageGC) remove(ctx context.Context, c candidate) error {
+// remove removes an image for want of space or because of its age.
+func (g *ImageGC) remove(ctx context.Context, c candidate, reason string) error {
 	if _, err := g.runtime.images.client.RemoveImage(ctx, &runtimeapi.RemoveImageRequest{Image: &runtimeapi.ImageSpec{Image: c.id}}); err != nil {
 		return fmt.Errorf("remove image %s: %w", c.id, err)
 	}
+	g.runtime.images.metrics.collected.WithLabelValues(reason).Inc()
 	g.config.Logger.Info("removed an image that nobody uses", "image", c.id, "bytes", c.size)
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -30,6 +30,7 @@ const (
 type imageService struct {
 	client  runtimeapi.ImageServiceClient
 	logger  *slog.Logger
+	metrics *metrics
 	turns   chan struct{}        // holds a token for each pull under way; nil: no limit
 	plugins *credentials.Plugins // nil: none
 	records *credentials.Records
@@ -44,9 +45,9 @@ type imageUser struct {
 	name string
 }
 
-func newImageService(config Config, client runtimeapi.ImageServiceClient) *imageService {
+func newImageService(config Config, client runtimeapi.ImageServiceClient, metrics *metrics) *imageService {
 	s := &imageService{
-		client: client, logger: config.Logger, plugins: config.CredentialPlugins, users: map[string]imageUser{},
+		client: client, logger: config.Logger, metrics: metrics, plugins: config.CredentialPlugins, users: map[string]imageUser{},
 		records: credentials.NewRecords(filepath.Join(config.RootDir, "image_manager")),
 	}
 	switch {

@@ -45,7 +45,9 @@ func (p *pull) run(ctx context.Context) (kubelet.Image, error) {
 	if err != nil {
 		return kubelet.Image{}, pullError(p.request.Container.Image, err)
 	}
-	return kubelet.Image{ID: image.Id, Pulled: true, Size: int64(image.Size), Waited: waited, Took: time.Since(asked)}, nil
+	took := time.Since(asked)
+	s.metrics.pulled(int64(image.Size), took)
+	return kubelet.Image{ID: image.Id, Pulled: true, Size: int64(image.Size), Waited: waited, Took: took}, nil
 }
 
 // pull pulls with each credential in turn, and remembers with which it succeeded.

@@ -107,7 +107,7 @@ func New(config Config) (*Runtime, error) {
 		}
 		r.conns = append(r.conns, imageConn)
 	}
-	r.images = newImageService(config, runtimeapi.NewImageServiceClient(imageConn))
+	r.images = newImageService(config, runtimeapi.NewImageServiceClient(imageConn), metrics)
 	r.cache.init()
 	return r, nil
 }
