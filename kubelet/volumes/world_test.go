@@ -22,7 +22,7 @@ import (
 
 // world is a server, and a node n with volumes, both real.
 type world struct {
-	*testing.T
+	testing.TB
 	server  *apiservertest.Server
 	admin   *kubernetes.Clientset
 	node    *kubernetes.Clientset
@@ -54,7 +54,7 @@ func (c *clock) advance(d time.Duration) {
 	c.now = c.now.Add(d)
 }
 
-func newWorld(t *testing.T, change ...func(*Config)) *world {
+func newWorld(t testing.TB, change ...func(*Config)) *world {
 	t.Helper()
 	nstest.Need(t)
 	s := apiservertest.StartForNodes(t)
@@ -65,7 +65,7 @@ func newWorld(t *testing.T, change ...func(*Config)) *world {
 	must(t, err)
 	root, err := filepath.EvalSymlinks(t.TempDir())
 	must(t, err)
-	w := &world{T: t, server: s, admin: s.Clientset(), node: node, objects: store, root: root, told: make(chan types.UID, 1000), clock: &clock{now: time.Now()}}
+	w := &world{TB: t, server: s, admin: s.Clientset(), node: node, objects: store, root: root, told: make(chan types.UID, 1000), clock: &clock{now: time.Now()}}
 	w.restart(change...)
 	w.background(store.Run)
 	w.background(func(ctx context.Context) error {
