@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"time"
 
 	"vigil/kubelet/containerd"
 	"vigil/kubelet/eviction"
@@ -53,13 +54,17 @@ type RealConfig struct {
 	PodPidsLimit   int64             // --pod-max-pids
 	SystemReserved map[string]string // --system-reserved
 	KubeReserved   map[string]string // --kube-reserved
+	PodsPerCore    int64             // --pods-per-core; 0: no bound
 	Eviction       eviction.Flags    // --eviction-hard, --eviction-soft ...
-	UnsafeSysctls  []string          // --allowed-unsafe-sysctls
-	NetworkMode    string            // --node-network-mode
-	SeccompDefault bool              // --seccomp-default
-	SerialPulls    bool              // --serialize-image-pulls
-	Images         NodeImages
-	NoCPUQuota     bool // --cpu-cfs-quota=false
+	// EvictionTransition is how long pressure is shown after it was seen last (--eviction-pressure-transition-period), EvictionMaxPodGrace
+	// how long a pod evicted for a soft threshold may take to end (--eviction-max-pod-grace-period).
+	EvictionTransition, EvictionMaxPodGrace time.Duration
+	UnsafeSysctls                           []string // --allowed-unsafe-sysctls
+	NetworkMode                             string   // --node-network-mode
+	SeccompDefault                          bool     // --seccomp-default
+	SerialPulls                             bool     // --serialize-image-pulls
+	Images                                  NodeImages
+	NoCPUQuota                              bool // --cpu-cfs-quota=false
 }
 
 // nodeDir is where everything is that belongs to a node of a data directory.

@@ -164,7 +164,7 @@ func (n *realNode) measureMachine(context.Context) error {
 	if n.thresholds, err = eviction.Parse(n.config.Eviction); err != nil {
 		return err
 	}
-	if n.capacity, err = machine.Capacity(machine.Config{RootDir: n.config.RootDir, MaxPods: n.config.MaxPods}); err != nil {
+	if n.capacity, err = machine.Capacity(machine.Config{RootDir: n.config.RootDir, MaxPods: n.config.MaxPods, PodsPerCore: n.config.PodsPerCore}); err != nil {
 		return err
 	}
 	reserved.Eviction = eviction.Reservation(n.thresholds, n.capacity)
@@ -236,7 +236,7 @@ func (n *realNode) makeKubelet(c *KubeletConfig) error {
 		return err
 	}
 	n.eviction = eviction.New(eviction.Config{
-		Thresholds: n.thresholds, Node: n.name, Stats: provider, Pods: evictable{n}, Recorder: n.recorder, Registerer: n.registry, Logger: n.log,
+		Thresholds: n.thresholds, TransitionPeriod: n.config.EvictionTransition, MaxPodGrace: n.config.EvictionMaxPodGrace, Node: n.name, Stats: provider, Pods: evictable{n}, Recorder: n.recorder, Registerer: n.registry, Logger: n.log,
 		Reclaim: eviction.Reclaimer{
 			Containers: func(ctx context.Context) error { return n.runtime.Collect(ctx, n.has) },
 			Images:     n.images.Free,

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/netip"
 	"strings"
+	"time"
 
 	"github.com/spf13/pflag"
 
@@ -15,6 +16,7 @@ import (
 type realFlags struct {
 	nodeIP                                 string
 	hard, soft, softGrace, reclaim, manage string
+	maxPodGrace                            int64 // s
 	enforce                                []string
 }
 
@@ -53,6 +55,9 @@ func (f *realFlags) addShared(flags *pflag.FlagSet, c *cluster.RealConfig) {
 	flags.StringVar(&f.hard, "eviction-hard", "", "thresholds of eviction: memory.available<100Mi,nodefs.available<10% ... (default: upstream's)")
 	flags.StringVar(&f.soft, "eviction-soft", "", "thresholds that must be met for a while")
 	flags.StringVar(&f.softGrace, "eviction-soft-grace-period", "", "for how long: memory.available=1m30s ...")
+	flags.DurationVar(&c.EvictionTransition, "eviction-pressure-transition-period", 5*time.Minute, "how long a node shows pressure after it was seen last")
+	flags.Int64Var(&f.maxPodGrace, "eviction-max-pod-grace-period", 0, "seconds that a pod evicted for a soft threshold may take to end")
+	flags.Int64Var(&c.PodsPerCore, "pods-per-core", 0, "how many pods a node runs at most for each of its processors; 0: no bound")
 	flags.StringVar(&f.reclaim, "eviction-minimum-reclaim", "", "what is taken back at least: imagefs.available=2Gi ...")
 	flags.StringSliceVar(&f.enforce, "enforce-node-allocatable", []string{"pods"}, "what is bounded by cgroups: pods or none")
 	flags.StringSliceVar(&c.UnsafeSysctls, "allowed-unsafe-sysctls", nil, "kernel parameters that pods may set beside the safe ones; kernel.msg* stands for all that begin so")
@@ -70,6 +75,7 @@ func (f *realFlags) apply(c *cluster.RealConfig) (err error) {
 			return fmt.Errorf("--node-ip: %w", err)
 		}
 	}
+	c.EvictionMaxPodGrace = time.Duration(f.maxPodGrace) * time.Second
 	for _, it := range []struct {
 		flag, value, separator string
 		into                   *map[string]string
