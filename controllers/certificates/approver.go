@@ -4,12 +4,14 @@ import (
 	"context"
 	"crypto/x509"
 	"fmt"
+	"strings"
 	"time"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
 	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"vigil/informer"
 	"vigil/informer/work"
@@ -20,12 +22,22 @@ import (
 // requests for serving certificates with names and addresses that are its alone (see serving.go).
 type Approver struct {
 	requests
-	serving servingApproval
+	serving *servingApproval
 }
 
 // NewApprover registers the controller's handlers, so it must be called before the informers run.
 func NewApprover(config Config) *Approver {
-	return &Approver{newRequests(config.withDefaults(), "certificate-approver"), newServingApproval(config.Informers)}
+	a := &Approver{newRequests(config.withDefaults(), "certificate-approver"), newServingApproval(config.Informers)}
+	changed := func(node *informer.Object) {
+		for name := range a.serving.due(node.Name()) {
+			a.queue.Add(types.NamespacedName{Name: name})
+		}
+	}
+	a.serving.nodes.Informer().AddHandler(informer.EventHandler{
+		OnAdd:    func(o *informer.Object, _ bool) { changed(o) },
+		OnUpdate: func(_, o *informer.Object) { changed(o) },
+	})
+	return a
 }
 
 // Run approves until ctx ends.
@@ -65,9 +77,12 @@ func (a *Approver) handle(ctx context.Context, csr *certificatesv1.CertificateSi
 		return 0, work.Terminal(fmt.Errorf("unable to parse csr %q: %w", csr.Name, err))
 	}
 	if isOwnNodeServing(csr, req) {
+		node := strings.TrimPrefix(req.Subject.CommonName, "system:node:")
+		a.serving.wait(node, csr.Name) // before it is looked at, so that no change is missed
 		if err := a.serving.decide(req); err != nil {
 			return 0, fmt.Errorf("serving certificate %q of %s is left to a person: %w", csr.Name, csr.Spec.Username, err)
 		}
+		a.serving.settled(node, csr.Name)
 		return 0, a.approve(ctx, csr, "Auto approving kubelet serving certificate: its names and addresses are the node's alone.")
 	}
 	var tried []string

@@ -7,10 +7,12 @@ import (
 	"net"
 	"slices"
 	"strings"
+	"sync"
 
 	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
@@ -25,14 +27,49 @@ import (
 type servingApproval struct {
 	nodes  informer.Lister[*corev1.Node]
 	slices informer.Lister[*discoveryv1.EndpointSlice]
+
+	mu    sync.Mutex
+	later map[string]map[string]bool // requests to look at again when a node changes: names by the node's
 }
 
-func newServingApproval(informers *informer.Factory) servingApproval {
+func newServingApproval(informers *informer.Factory) *servingApproval {
 	nodes, slices := informer.ResourceOf[*corev1.Node](), informer.ResourceOf[*discoveryv1.EndpointSlice]()
 	nodes.DropManagedFields, slices.DropManagedFields = true, true
-	return servingApproval{
+	return &servingApproval{
 		nodes:  informer.ListerFor[*corev1.Node](informers.Informer(nodes)),
 		slices: informer.ListerFor[*discoveryv1.EndpointSlice](informers.Informer(slices)),
+	}
+}
+
+// wait has a request looked at again when its node changes: a kubelet asks as soon as it starts, and its Node, or the Node's addresses, may
+// come later.
+func (s *servingApproval) wait(node, request string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.later == nil {
+		s.later = map[string]map[string]bool{}
+	}
+	if s.later[node] == nil {
+		s.later[node] = map[string]bool{}
+	}
+	s.later[node][request] = true
+}
+
+// due returns the requests that wait for a node, once.
+func (s *servingApproval) due(node string) map[string]bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	requests := s.later[node]
+	delete(s.later, node)
+	return requests
+}
+
+// settled says that a request waits no longer.
+func (s *servingApproval) settled(node, request string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if delete(s.later[node], request); len(s.later[node]) == 0 {
+		delete(s.later, node)
 	}
 }
 
@@ -47,9 +84,12 @@ func isOwnNodeServing(csr *certificatesv1.CertificateSigningRequest, req *x509.C
 }
 
 // decide says what keeps a request from being approved, nil when nothing does.
-func (s servingApproval) decide(req *x509.CertificateRequest) error {
+func (s *servingApproval) decide(req *x509.CertificateRequest) error {
 	name := strings.TrimPrefix(req.Subject.CommonName, "system:node:")
 	node, err := s.nodes.Get("", name)
+	if apierrors.IsNotFound(err) {
+		return fmt.Errorf("there is no node %s", name) // it may come, so this is not the NotFound of a request that has gone
+	}
 	if err != nil {
 		return err
 	}
@@ -73,7 +113,7 @@ func (s servingApproval) decide(req *x509.CertificateRequest) error {
 }
 
 // others says who else has one of the addresses.
-func (s servingApproval) others(name string, ips []net.IP) error {
+func (s *servingApproval) others(name string, ips []net.IP) error {
 	nodes, err := s.nodes.List("", nil)
 	if err != nil {
 		return err

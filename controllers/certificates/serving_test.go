@@ -5,6 +5,7 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"net"
+	"sync"
 	"testing"
 
 	certificatesv1 "k8s.io/api/certificates/v1"
@@ -100,4 +101,50 @@ func TestApprover_Serving(t *testing.T) {
 	}
 	stop()
 	<-ran
+}
+
+// TestApprover_ServingBeforeNode: a kubelet that asks before its Node is there is heard when it comes.
+func TestApprover_ServingBeforeNode(t *testing.T) {
+	s := apiservertest.Start(t)
+	admin := s.Clientset()
+	informers, err := informer.NewFactory(s.Admin(), informer.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	approver := certificates.NewApprover(certificates.Config{Client: admin, Informers: informers})
+	ctx, stop := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	defer running.Wait()
+	defer stop()
+	running.Go(func() { _ = informers.Run(ctx) })
+	running.Go(func() { _ = approver.Run(ctx) })
+	kubelet, err := kubernetes.NewForConfig(s.Client("system:node:n1", "system:nodes"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	requests := kubelet.CertificatesV1().CertificateSigningRequests()
+	template := &x509.CertificateRequest{Subject: pkix.Name{CommonName: "system:node:n1", Organization: []string{"system:nodes"}}, IPAddresses: []net.IP{net.IPv4(192, 0, 2, 1)}}
+	if _, err := requests.Create(ctx, &certificatesv1.CertificateSigningRequest{ObjectMeta: metav1.ObjectMeta{Name: "r"}, Spec: certificatesv1.CertificateSigningRequestSpec{
+		SignerName: certificatesv1.KubeletServingSignerName, Request: request(t, template), Usages: []certificatesv1.KeyUsage{serving, digital},
+	}}, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	watch, err := requests.Watch(ctx, metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer watch.Stop()
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}, Status: corev1.NodeStatus{Addresses: []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "192.0.2.1"}}}}
+	if _, err := admin.CoreV1().Nodes().Create(ctx, node, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	for e := range watch.ResultChan() {
+		if csr, ok := e.Object.(*certificatesv1.CertificateSigningRequest); ok && len(csr.Status.Conditions) > 0 {
+			if c := csr.Status.Conditions[0]; c.Type != certificatesv1.CertificateApproved {
+				t.Errorf("%+v", c)
+			}
+			return
+		}
+	}
+	t.Error("the watch ended")
 }
