@@ -213,6 +213,31 @@ func (c *realCluster) kill() {
 	})
 }
 
+// killNode kills the kubelet of a further node and waits for another one.
+func (c *realCluster) killNode(node string) {
+	c.t.Helper()
+	file := filepath.Join(c.dir, "nodes", node, "node.pid")
+	was, err := os.ReadFile(file)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	id, _, _ := strings.Cut(string(was), " ")
+	pid, err := strconv.Atoi(id)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+		c.t.Fatal(err)
+	}
+	until(c.t, "another kubelet", func() string {
+		text, err := os.ReadFile(file)
+		if err != nil || string(text) == string(was) || !strings.HasSuffix(string(text), "\n") {
+			return "it is the one before"
+		}
+		return ""
+	})
+}
+
 // run runs another command of the program to its end.
 func (c *realCluster) run(args ...string) string {
 	c.t.Helper()
@@ -330,6 +355,10 @@ func TestDown(t *testing.T) {
 		t.Error("containers were started again")
 	}
 	c.exchange(pods)
+	c.killNode("node-2") // which is started again, beside its pods
+	if again := c.pods(); again[1].Status.ContainerStatuses[0].ContainerID != pods[1].Status.ContainerStatuses[0].ContainerID {
+		t.Error("containers of a node that was killed were started again")
+	}
 
 	if out := c.run("down"); !strings.Contains(out, "stopped vigil (process ") || !strings.Contains(out, "stopped node node-2") {
 		t.Errorf("vigil down printed\n%s", out)
