@@ -345,6 +345,16 @@ func TestEvict(t *testing.T) {
 	if pod.Status.Reason != "Evicted" || pod.Status.Message != "The node was low on resource: memory. " || !has(pod, corev1.DisruptionTarget, corev1.ConditionTrue) {
 		t.Errorf("status: %+v", pod.Status)
 	}
+	if err := k.Evict(t.Context(), made.UID, kubelet.Eviction{Reason: "Again"}); err != nil {
+		t.Errorf("a pod that has ended: %v", err)
+	}
+	c.create(t, "done", func(p *corev1.Pod) {
+		script("true")(p)
+		p.Spec.RestartPolicy = corev1.RestartPolicyNever
+	})
+	if err := k.Evict(t.Context(), c.waitPhase(t, "done", corev1.PodSucceeded).UID, kubelet.Eviction{Reason: "Late"}); err != nil {
+		t.Errorf("a pod that is done: %v", err)
+	}
 	if err := k.Evict(t.Context(), "nobody", kubelet.Eviction{}); err != nil {
 		t.Errorf("a pod that is not there: %v", err)
 	}

@@ -188,6 +188,7 @@ func (w *worker) killContainer(ctx context.Context, pod *corev1.Pod, k kill) err
 // finishEnd writes the last status of a pod that stays in the API, and gives back what it had of the node.
 func (w *worker) finishEnd(ctx context.Context, pod *corev1.Pod) (wait time.Duration) {
 	if w.released {
+		w.evictionDone() // whoever wants its end has it
 		return 0
 	}
 	if wait := w.report(ctx, pod, true); wait > 0 {
