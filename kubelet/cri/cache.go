@@ -141,7 +141,7 @@ func (c *cache) mergeSandbox(uid types.UID, namespace, name string, seen *sandbo
 		if !old.live && seen.live {
 			return false
 		}
-		if old.live == seen.live && old.Ready == seen.Ready && slices.Equal(old.IPs, seen.IPs) && (seen.NetNS == "" || seen.NetNS == old.NetNS) && seen.options == nil {
+		if old.shows(seen) && seen.options == nil {
 			return false
 		}
 		merged := *seen
@@ -151,6 +151,11 @@ func (c *cache) mergeSandbox(uid types.UID, namespace, name string, seen *sandbo
 	}
 	e.sandboxes[seen.bare], c.owner[seen.bare], e.made = seen, uid, nil
 	return true
+}
+
+// shows says whether seen, the same sandbox, has nothing that is not known.
+func (s *sandbox) shows(seen *sandbox) bool {
+	return s.live == seen.live && s.Ready == seen.Ready && slices.Equal(s.IPs, seen.IPs) && (seen.NetNS == "" || seen.NetNS == s.NetNS)
 }
 
 // mergeContainer takes in what was seen of a container, and says whether it has gone forward. asked says that it was asked for
@@ -215,7 +220,7 @@ func (c *cache) doubtAll() {
 	}
 }
 
-// doubts returns how often each pod has become uncertain, to be handed to settle after asking.
+// doubtsOf returns how often a pod has become uncertain, to be handed to settle after asking.
 func (c *cache) doubtsOf(uid types.UID) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -256,7 +261,7 @@ func (c *cache) known(uid types.UID) known {
 	return k
 }
 
-// settleAll says that everything has been asked for since known, and forgets old tombstones. It returns whether doubts remain.
+// settleAll says that everything has been asked for since known, and forgets what was removed long ago.
 func (c *cache) settleAll(before known) {
 	for uid, doubts := range before.doubts {
 		c.settle(uid, doubts)

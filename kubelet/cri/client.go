@@ -32,22 +32,27 @@ func dial(endpoint string, timeout time.Duration, metrics *metrics) (*grpc.Clien
 		grpc.WithContextDialer(dialer),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessage)),
 		grpc.WithConnectParams(grpc.ConnectParams{Backoff: limits, MinConnectTimeout: 5 * time.Second}),
-		grpc.WithUnaryInterceptor(func(ctx context.Context, method string, request, reply any, conn *grpc.ClientConn, invoke grpc.UnaryInvoker, options ...grpc.CallOption) error {
-			if limit := timeoutOf(request, timeout); limit > 0 {
-				var cancel context.CancelFunc
-				ctx, cancel = context.WithTimeout(ctx, limit)
-				defer cancel()
-			}
-			began := time.Now()
-			err := invoke(ctx, method, request, reply, conn, options...)
-			metrics.observe(method, began, err)
-			return err
-		}),
+		grpc.WithUnaryInterceptor(intercept(timeout, metrics)),
 	)
 	if err != nil {
 		return nil, fmt.Errorf("connect to %q: %w", endpoint, err)
 	}
 	return conn, nil
+}
+
+// intercept bounds and counts each request.
+func intercept(timeout time.Duration, metrics *metrics) grpc.UnaryClientInterceptor {
+	return func(ctx context.Context, method string, request, reply any, conn *grpc.ClientConn, invoke grpc.UnaryInvoker, options ...grpc.CallOption) error {
+		if limit := timeoutOf(request, timeout); limit > 0 {
+			var cancel context.CancelFunc
+			ctx, cancel = context.WithTimeout(ctx, limit)
+			defer cancel()
+		}
+		began := time.Now()
+		err := invoke(ctx, method, request, reply, conn, options...)
+		metrics.observe(method, began, err)
+		return err
+	}
 }
 
 // timeoutOf is how long a request may take: upstream's limits. 0 is no limit.
