@@ -30,7 +30,7 @@ func (r *Runtime) Collect(ctx context.Context, wanted func(pod types.UID) bool) 
 			err = errors.Join(err, r.RemovePod(ctx, pod.UID))
 		}
 	}
-	return errors.Join(err, r.collectLogs(wanted))
+	return errors.Join(err, r.collectLogs(wanted), r.collectLinks())
 }
 
 // runs says whether anything of a pod still runs; what nobody wants is stopped by others first.

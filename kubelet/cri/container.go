@@ -80,6 +80,9 @@ func (r *Runtime) StartContainer(ctx context.Context, id string) error {
 	if err != nil {
 		return failure(reasonRun, err)
 	}
+	if err := r.linkLog(bare(id)); err != nil {
+		r.logger.Warn("cannot link a log", "container", id, "error", err)
+	}
 	return nil
 }
 

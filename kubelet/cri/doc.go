@@ -12,6 +12,7 @@
 // either kubelet can take over the other's containers:
 //
 //	<pod-log-dir>/<namespace>_<name>_<uid>/<container>/<attempt>.log
+//	<pod-log-dir>/../containers/<name>_<namespace>_<container>-<ID>.log   a link to it
 //	<root-dir>/image_manager/...   which images were pulled with whose credentials
 //
 // Start reading at runtime.go, then cache.go and follow.go; sandbox.go and container.go turn pods into what the interface asks for.

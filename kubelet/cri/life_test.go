@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	"vigil/kubelet"
 )
 
@@ -42,6 +44,11 @@ func TestLife(t *testing.T) {
 	}
 	if _, err := os.Stat(log); err != nil {
 		t.Error(err)
+	}
+
+	link := filepath.Join(filepath.Dir(n.config.LogDir), "containers", "web_default_c0-"+bare(ids[0])+".log")
+	if target, err := os.Readlink(link); err != nil || target != log {
+		t.Errorf("the link to the log: %s, %v", target, err)
 	}
 
 	output, code, err := n.Exec(n.context(), ids[0], []string{"demo", "hostname"}, time.Minute)
@@ -85,5 +92,11 @@ func TestLife(t *testing.T) {
 	}
 	if _, err := os.Stat(filepath.Dir(filepath.Dir(log))); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("logs are still there: %v", err)
+	}
+	if err := n.Collect(n.context(), func(types.UID) bool { return true }); err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Lstat(link); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the link to the log is still there: %v", err)
 	}
 }

@@ -52,7 +52,7 @@ func startNode(t testing.TB, change func(*Config)) *node {
 // connect makes a Runtime as a kubelet that has just started does.
 func (n *node) connect(change func(*Config)) *Runtime {
 	n.t.Helper()
-	config := Config{Endpoint: n.daemon.Endpoint(), RootDir: n.t.TempDir(), LogDir: n.t.TempDir(), MemoryCapacity: 8 << 30, Logger: slog.New(slog.NewTextHandler(os.Stderr, nil))}
+	config := Config{Endpoint: n.daemon.Endpoint(), RootDir: n.t.TempDir(), LogDir: filepath.Join(n.t.TempDir(), "pods"), MemoryCapacity: 8 << 30, Logger: slog.New(slog.NewTextHandler(os.Stderr, nil))}
 	if change != nil {
 		change(&config)
 	}
