@@ -9,6 +9,9 @@ KUBECTL    := k8s.io/component-base/version
 LDFLAGS    := -s -w -X main.version=$(VERSION) -X $(KUBECTL).gitVersion=$(KUBERNETES) -X $(KUBECTL).gitMajor=1 \
 	-X $(KUBECTL).gitMinor=$(word 2,$(subst ., ,$(KUBERNETES)))
 
+# kustomize, which is in kubectl, would load Go plug-ins: a program that can do so keeps every method and all its symbols, a fifth of its size.
+TAGS := kustomize_disable_go_plugin_support
+
 # Nodes run real containers as root on Linux; for anyone else the runtime is not needed.
 REAL := $(if $(filter Linux-0,$(shell uname -s)-$(shell id -u)),runtime)
 
@@ -18,7 +21,7 @@ up: build $(REAL)
 	$(BIN)/vigil up
 
 build:
-	$(GO) build -ldflags '$(LDFLAGS)' -o $(BIN)/vigil ./cmd/vigil
+	$(GO) build -tags $(TAGS) -ldflags '$(LDFLAGS)' -o $(BIN)/vigil ./cmd/vigil
 
 # containerd, runc, CNI plug-ins and images into bin/runtime: another module, built again when it has changed.
 runtime:

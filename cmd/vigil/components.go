@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"time"
 
@@ -33,7 +34,7 @@ func newControllerManager() *cobra.Command {
 			if config.PodNetworks, err = networks.config(); err != nil {
 				return err
 			}
-			return cluster.RunControllerManager(command.Context(), config)
+			return cluster.Alone(command.Context(), func(ctx context.Context) error { return cluster.RunControllerManager(ctx, config) })
 		},
 	}
 	flags := command.Flags()
@@ -63,7 +64,7 @@ func newScheduler() *cobra.Command {
 			if config.Logger, err = logs.logger(); err != nil {
 				return err
 			}
-			return cluster.RunScheduler(command.Context(), config)
+			return cluster.Alone(command.Context(), func(ctx context.Context) error { return cluster.RunScheduler(ctx, config) })
 		},
 	}
 	addComponent(command.Flags(), &config, cluster.SchedulerPort)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"net/netip"
 	"time"
@@ -39,7 +40,7 @@ func newKubelet() *cobra.Command {
 			if config.Logger, err = logs.logger(); err != nil {
 				return err
 			}
-			return cluster.RunKubelet(command.Context(), config)
+			return cluster.Alone(command.Context(), func(ctx context.Context) error { return cluster.RunKubelet(ctx, config) })
 		},
 	}
 	flags := command.Flags()

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"context"
+
 	"github.com/spf13/cobra"
 
 	"vigil/cluster"
@@ -20,7 +22,7 @@ func newNode() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return cluster.RunNode(command.Context(), file, logger)
+			return cluster.Alone(command.Context(), func(ctx context.Context) error { return cluster.RunNode(ctx, file, logger) })
 		},
 	}
 	command.Flags().StringVar(&file, "config", "", "the node's configuration")

@@ -24,11 +24,14 @@ const (
 
 // A Trimmer gives memory back to the system once a burst of work is over. The zero value works.
 //
+// After the start, which is a burst, too, the pages of the program's file that only starting has needed go as well.
+//
 // A trim is a whole garbage collection, so two of them have at least as much allocated between them as makes one worth while.
 type Trimmer struct {
 	trim func()               // for tests; nil: collect and give back
 	read func() (stats stats) // for tests; nil: the runtime's
 
+	settled bool   // the first burst, the start, is over
 	last    uint64 // stats.allocated when Run looked last
 	trimmed uint64 // stats.allocated at the last trim
 }
@@ -62,6 +65,10 @@ func (t *Trimmer) look() {
 	s := read()
 	since := s.allocated - t.last
 	t.last = s.allocated
+	if since < calm && !t.settled {
+		t.settled = true
+		dropProgram()
+	}
 	worth := max(least, s.live/4)
 	if since >= calm || s.heap < s.live+worth || s.allocated-t.trimmed < worth {
 		return
