@@ -67,9 +67,10 @@ func replaceTable(c *nftables.Conn, name string) *nftables.Table {
 
 // addSet makes a set of address ranges.
 func addSet(c *nftables.Conn, table *nftables.Table, is4 bool, spans []span) (*nftables.Set, error) {
-	set := &nftables.Set{Table: table, Name: "near4", KeyType: nftables.TypeIPAddr, Interval: true}
+	// The ID is the transaction's own; the library would count in a variable without a lock.
+	set := &nftables.Set{Table: table, ID: 4, Name: "near4", KeyType: nftables.TypeIPAddr, Interval: true}
 	if !is4 {
-		set.Name, set.KeyType = "near6", nftables.TypeIP6Addr
+		set.ID, set.Name, set.KeyType = 6, "near6", nftables.TypeIP6Addr
 	}
 	if err := c.AddSet(set, nil); err != nil {
 		return nil, fmt.Errorf("nftables set %s: %w", set.Name, err)

@@ -525,3 +525,32 @@ func TestHostPorts(t *testing.T) {
 		}
 	})
 }
+
+// With --node-network-mode=none the bridge and the host ports are ours, routes and masquerading somebody else's.
+func TestModeNone(t *testing.T) {
+	nstest.Need(t)
+	server := apiservertest.Start(t)
+	a, b := newNode(t, server, ModeNone, "a", "10.244.0.0/24"), newNode(t, server, ModeNone, "b", "10.244.1.0/24")
+	a.ready()
+	b.ready()
+	podA, ipsA := a.pod()
+	_, ipsA2 := a.pod()
+	if len(ipsA2) != 1 || ipsA2[0] == ipsA[0] {
+		t.Errorf("addresses %v and %v", ipsA, ipsA2)
+	}
+	onNode := serve(t, a.ns.Do, netip.AddrPortFrom(a.ns.Address, 0).String())
+	seenAs(t, "pod to its node", podA.Do, onNode, ipsA[0].String())
+	if a.hasRoute("10.244.1.0/24") {
+		t.Error("there is a route to the other node's pods")
+	}
+	a.ns.Do(t, func() {
+		if tables, err := tablesLike(tablePrefix); err != nil || len(tables) > 0 {
+			t.Errorf("tables %v, %v", tables, err)
+		}
+	})
+	a.network.mu.Lock()
+	defer a.network.mu.Unlock()
+	if len(a.network.peers) != 1 {
+		t.Errorf("%d Nodes are watched, want the own one", len(a.network.peers))
+	}
+}
