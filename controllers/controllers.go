@@ -26,11 +26,13 @@ import (
 	"vigil/controllers/clusterroleaggregation"
 	"vigil/controllers/deployment"
 	"vigil/controllers/endpoints"
+	"vigil/controllers/ephemeral"
 	"vigil/controllers/garbagecollector"
 	"vigil/controllers/internal/account"
 	"vigil/controllers/namespace"
 	"vigil/controllers/nodeipam"
 	"vigil/controllers/nodelifecycle"
+	"vigil/controllers/persistentvolume"
 	"vigil/controllers/replicaset"
 	"vigil/controllers/resourcequota"
 	"vigil/controllers/serviceaccount"
@@ -158,6 +160,12 @@ func New(config Config) (*Controllers, error) {
 	add("storage protection", storageprotection.New(storageprotection.Config{
 		Claims: clients.as("pvc-protection-controller"), Volumes: clients.as("pv-protection-controller"), Classes: clients.as("volumeattributesclass-protection-controller"),
 		Informers: config.Informers, Logger: logger("storageprotection"), Metrics: metrics,
+	}).Run)
+	add("persistent volume", persistentvolume.New(persistentvolume.Config{
+		Client: clients.as("persistent-volume-binder"), Informers: config.Informers, Recorder: recorder("persistentvolume-controller"), Logger: logger("persistentvolume"), Metrics: metrics,
+	}).Run)
+	add("ephemeral volume", ephemeral.New(ephemeral.Config{
+		Client: clients.as("ephemeral-volume-controller"), Informers: config.Informers, Recorder: recorder("ephemeral_volume"), Logger: logger("ephemeral"), Metrics: metrics,
 	}).Run)
 	if err := errors.Join(clients.errs...); err != nil {
 		return nil, err
