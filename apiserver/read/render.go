@@ -25,7 +25,7 @@ import (
 
 // Endpoint says what forms objects of a kind can be asked for in.
 func Endpoint(k *kinds.Kind) negotiate.Endpoint {
-	return negotiate.Endpoint{Views: true, NoProtobuf: k.Type.New == nil}
+	return negotiate.Endpoint{Views: true, NoProtobuf: k.Type != nil && k.Type.New == nil}
 }
 
 // Accept negotiates the form of an answer about objects of a kind; the error is a 406.
