@@ -139,9 +139,13 @@ func (n *realNode) startRuntime(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	noSeccomp := n.daemon != nil && !n.daemon.Seccomp(ctx)
+	if noSeccomp {
+		n.log.Warn("runc was built without libseccomp: containers with the default profile run without a filter of system calls")
+	}
 	config, err := n.config.Images.complete(cri.Config{
 		Endpoint: endpoint, ImageEndpoint: n.config.ImageEndpoint, RootDir: n.config.RootDir, LogDir: n.config.PodLogDir,
-		MemoryCapacity: int64(memory), NoCPUQuota: n.config.NoCPUQuota, SeccompDefault: n.config.SeccompDefault, SerializeImagePulls: n.config.SerialPulls,
+		NoSeccomp: noSeccomp, MemoryCapacity: int64(memory), NoCPUQuota: n.config.NoCPUQuota, SeccompDefault: n.config.SeccompDefault, SerializeImagePulls: n.config.SerialPulls,
 		Registerer: n.registry, Logger: n.log,
 	})
 	if err != nil {

@@ -14,10 +14,10 @@ import (
 
 // realFlags are the flags of nodes with real containers, those of upstream's kubelet where it has them.
 type realFlags struct {
-	nodeIP                                 string
-	hard, soft, softGrace, reclaim, manage string
-	maxPodGrace                            int64 // s
-	enforce                                []string
+	nodeIP                         string
+	hard, soft, softGrace, reclaim string
+	maxPodGrace                    int64 // s
+	enforce                        []string
 }
 
 // add registers the flags that concern a node of its own.

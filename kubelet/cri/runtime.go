@@ -34,6 +34,7 @@ type Config struct {
 
 	MemoryCapacity int64 // of the node, in bytes: what OOM scores are shares of; 0 gives every burstable container the same score
 	NoCPUQuota     bool  // --cpu-cfs-quota=false: CPU limits are not enforced
+	NoSeccomp      bool  // the runtime is known to have no filters of system calls; otherwise the first sandbox finds out
 	SeccompDefault bool  // --seccomp-default: RuntimeDefault instead of Unconfined where a pod says nothing
 
 	SerializeImagePulls   bool // --serialize-image-pulls
@@ -109,6 +110,7 @@ func New(config Config) (*Runtime, error) {
 	}
 	r.images = newImageService(config, runtimeapi.NewImageServiceClient(imageConn), metrics)
 	r.cache.init()
+	r.noSeccomp.Store(config.NoSeccomp)
 	return r, nil
 }
 
