@@ -282,8 +282,8 @@ func TestHooks_ThatFail(t *testing.T) {
 func TestEphemeralContainers(t *testing.T) {
 	c, r := startCluster(t), record()
 	c.run(t, r, nil)
-	pod := c.create(t, "p", nil)
-	pod = c.waitPhase(t, "p", corev1.PodRunning)
+	c.create(t, "p", nil)
+	pod := c.waitPhase(t, "p", corev1.PodRunning)
 	pod.Spec.EphemeralContainers = []corev1.EphemeralContainer{{
 		EphemeralContainerCommon: corev1.EphemeralContainerCommon{Name: "debug", Image: "tools", Command: []string{"sleep", "0.1"}}, TargetContainerName: "c",
 	}}

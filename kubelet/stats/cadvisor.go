@@ -23,7 +23,6 @@ type cadvisorSeries struct {
 	has   func(*cgroups.Usage) bool
 }
 
-func hasCPU(u *cgroups.Usage) bool    { return u.HasCPU }
 func hasMemory(u *cgroups.Usage) bool { return u.HasMemory }
 func hasPids(u *cgroups.Usage) bool   { return u.HasPids }
 func throttles(u *cgroups.Usage) bool { return u.Periods > 0 }
