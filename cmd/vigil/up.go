@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"time"
 
@@ -9,9 +10,13 @@ import (
 	"vigil/cluster"
 )
 
-// upEviction is when nodes of `vigil up` evict pods if nothing else is said: later than upstream's 10 and 15 % of the disk, since such a
-// cluster is not alone on its machine.
-const upEviction = "memory.available<100Mi,nodefs.available<5%,nodefs.inodesFree<5%,imagefs.available<5%,imagefs.inodesFree<5%"
+// upDefaults are what `vigil up` has other defaults for than upstream: such a cluster is not alone on its machine, and neither evicts
+// pods nor looks for images to remove because somebody else fills the disk to 85 %.
+var upDefaults = map[string]string{
+	"eviction-hard":           "memory.available<100Mi,nodefs.available<5%,nodefs.inodesFree<5%,imagefs.available<5%,imagefs.inodesFree<5%",
+	"image-gc-high-threshold": "95",
+	"image-gc-low-threshold":  "90",
+}
 
 func newUp() *cobra.Command {
 	config := cluster.UpConfig{Out: os.Stdout, Program: os.Args[0]}
@@ -27,9 +32,6 @@ func newUp() *cobra.Command {
 		Args:  cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error {
 			var err error
-			if real.hard == "" {
-				real.hard = upEviction
-			}
 			if err := real.apply(&config.Real); err != nil {
 				return err
 			}
@@ -63,6 +65,13 @@ func newUp() *cobra.Command {
 	flags.IntVar(&leaseSeconds, "node-lease-duration-seconds", 40, "validity of the nodes' Leases, which are renewed every quarter of it")
 	flags.DurationVar(&config.CertificateLife, "certificate-life", 0, "how long certificates are good; they are renewed in time (default: a year)")
 	real.addShared(flags, &config.Real)
+	for name, value := range upDefaults {
+		flag := flags.Lookup(name)
+		if err := flag.Value.Set(value); err != nil {
+			panic(fmt.Sprintf("default of --%s: %v", name, err))
+		}
+		flag.DefValue = value
+	}
 	server.add(flags, "127.0.0.1")
 	logs.add(flags)
 	return command
