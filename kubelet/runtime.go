@@ -95,6 +95,9 @@ type ImageRequest struct {
 	Handler   string            // as SandboxOptions has it
 	// Began, when not nil, is called before a pull begins.
 	Began func()
+	// Progress, when not nil, is called now and then while a pull lasts, by one goroutine, with how many bytes are there and how many
+	// there will be. Runtimes that do not know call it never.
+	Progress func(done, total int64)
 }
 
 // Image is an image on the node.

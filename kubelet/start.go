@@ -74,8 +74,13 @@ func (l *launch) ensureImage(pod *corev1.Pod, c *corev1.Container) (Image, error
 	return l.kubelet.config.Runtime.EnsureImage(l.hold, ImageRequest{
 		Pod: pod, Container: c, Secrets: l.secrets, Handler: l.sandbox.Handler,
 		Began: func() { recorder.Eventf(reference, corev1.EventTypeNormal, "Pulling", "Pulling image %q", c.Image) },
+		Progress: func(done, total int64) {
+			recorder.Eventf(reference, corev1.EventTypeNormal, "Pulling", "Pulling image %q: %s of %s", c.Image, megabytes(done), megabytes(total))
+		},
 	})
 }
+
+func megabytes(bytes int64) string { return fmt.Sprintf("%.1fMB", float64(bytes)/1e6) }
 
 // start starts a container. What hinders it is no error but waited for, as the container's status and events tell: wait says
 // for how long, 0 when the container runs.

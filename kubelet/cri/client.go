@@ -3,6 +3,7 @@ package cri
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"google.golang.org/grpc"
@@ -50,7 +51,9 @@ func intercept(timeout time.Duration, metrics *metrics) grpc.UnaryClientIntercep
 		}
 		began := time.Now()
 		err := invoke(ctx, method, request, reply, conn, options...)
-		metrics.observe(method, began, err)
+		if strings.HasPrefix(method, "/runtime.") { // what is asked beside the interface is no operation of it
+			metrics.observe(method, began, err)
+		}
 		return err
 	}
 }

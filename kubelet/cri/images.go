@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"github.com/distribution/reference"
+	"google.golang.org/grpc"
 	corev1 "k8s.io/api/core/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
@@ -34,6 +35,7 @@ type imageService struct {
 	turns   chan struct{}        // holds a token for each pull under way; nil: no limit
 	plugins *credentials.Plugins // nil: none
 	records *credentials.Records
+	content *contents
 
 	mu    sync.Mutex
 	users map[string]imageUser // by image ID, which names a content that never changes
@@ -45,9 +47,9 @@ type imageUser struct {
 	name string
 }
 
-func newImageService(config Config, client runtimeapi.ImageServiceClient, metrics *metrics) *imageService {
+func newImageService(config Config, conn *grpc.ClientConn, metrics *metrics) *imageService {
 	s := &imageService{
-		client: client, logger: config.Logger, metrics: metrics, plugins: config.CredentialPlugins, users: map[string]imageUser{},
+		client: runtimeapi.NewImageServiceClient(conn), content: newContents(conn), logger: config.Logger, metrics: metrics, plugins: config.CredentialPlugins, users: map[string]imageUser{},
 		records: credentials.NewRecords(filepath.Join(config.RootDir, "image_manager")),
 	}
 	switch {

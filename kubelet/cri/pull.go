@@ -16,7 +16,7 @@ import (
 	"vigil/kubelet/cri/credentials"
 )
 
-// pull is one image on its way. The interface tells nothing between the beginning and the end of it.
+// pull is one image on its way. The interface tells nothing between the beginning and the end of it; progress.go asks elsewhere.
 type pull struct {
 	service *imageService
 	request kubelet.ImageRequest
@@ -41,13 +41,32 @@ func (p *pull) run(ctx context.Context) (kubelet.Image, error) {
 		}
 	}
 	waited := time.Since(asked)
+	ended := p.follow(ctx)
 	image, err := p.pull(ctx)
+	ended()
 	if err != nil {
 		return kubelet.Image{}, pullError(p.request.Container.Image, err)
 	}
 	took := time.Since(asked)
 	s.metrics.pulled(int64(image.Size), took)
 	return kubelet.Image{ID: image.Id, Pulled: true, Size: int64(image.Size), Waited: waited, Took: took}, nil
+}
+
+// follow tells whoever wants to know how far the pull is, until ended is called.
+func (p *pull) follow(ctx context.Context) (ended func()) {
+	if p.request.Progress == nil {
+		return func() {}
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		p.service.content.follow(ctx, p.name, p.request.Progress)
+	}()
+	return func() {
+		cancel()
+		<-done
+	}
 }
 
 // pull pulls with each credential in turn, and remembers with which it succeeded.

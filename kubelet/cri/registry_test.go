@@ -30,7 +30,8 @@ type registry struct {
 	blobs      map[string][]byte // by digest, and manifests by repository:tag
 	demo       map[string]any    // the manifest
 	config     map[string]any
-	gate       chan struct{} // when not nil, a manifest is served once it can be received from
+	half       map[string]chan struct{} // by digest: of these blobs only a half is served before the channel is closed
+	gate       chan struct{}            // when not nil, a manifest is served once it can be received from
 	waiting    int
 	mostAtOnce int
 }
@@ -131,6 +132,7 @@ func (r *registry) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 	}
 	r.mu.Lock()
 	data, found := r.blobs[key]
+	release := r.half[key]
 	r.mu.Unlock()
 	if !found {
 		http.NotFound(w, request)
@@ -141,6 +143,12 @@ func (r *registry) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 		w.Header().Set("Docker-Content-Digest", "sha256:"+hex.EncodeToString(sum[:]))
 	}
 	w.Header().Set("Content-Length", fmt.Sprint(len(data)))
+	if release != nil && request.Method == http.MethodGet {
+		_, _ = w.Write(data[:len(data)/2])
+		w.(http.Flusher).Flush()
+		<-release
+		data = data[len(data)/2:]
+	}
 	_, _ = w.Write(data)
 }
 

@@ -108,7 +108,7 @@ func New(config Config) (*Runtime, error) {
 		}
 		r.conns = append(r.conns, imageConn)
 	}
-	r.images = newImageService(config, runtimeapi.NewImageServiceClient(imageConn), metrics)
+	r.images = newImageService(config, imageConn, metrics)
 	r.cache.init()
 	r.noSeccomp.Store(config.NoSeccomp)
 	return r, nil
