@@ -294,6 +294,27 @@ func (c *cache) sandbox(uid types.UID) *sandbox {
 	return nil
 }
 
+// replaced returns the sandboxes of a pod that have stopped, have no containers any more, and are not its newest.
+func (c *cache) replaced(uid types.UID) (bare []string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	e := c.pods[uid]
+	if e == nil {
+		return nil
+	}
+	used := map[string]bool{}
+	for _, one := range e.containers {
+		used[one.sandbox] = true
+	}
+	newest := e.newest()
+	for id, s := range e.sandboxes {
+		if s != newest && !s.live && !used[id] {
+			bare = append(bare, id)
+		}
+	}
+	return bare
+}
+
 // container finds a container by its bare ID.
 func (c *cache) container(bare string) (*container, types.UID) {
 	c.mu.Lock()

@@ -60,15 +60,8 @@ func (r *Runtime) collectPod(ctx context.Context, uid types.UID) error {
 		}
 		err = errors.Join(err, r.RemoveContainer(ctx, c.ID), removeLogs(c))
 	}
-	known, newest := r.cache.known(uid), r.cache.sandbox(uid)
-	used := map[string]bool{}
-	for _, c := range known.containers {
-		used[c.sandbox] = true
-	}
-	for id, s := range known.sandboxes {
-		if id != newest.bare && !s.live && !used[id] {
-			err = errors.Join(err, r.removeSandbox(ctx, uid, id))
-		}
+	for _, id := range r.cache.replaced(uid) {
+		err = errors.Join(err, r.removeSandbox(ctx, uid, id))
 	}
 	return err
 }
