@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -24,7 +25,15 @@ import (
 	"vigil/internal/nstest"
 )
 
-func TestMain(m *testing.M) { nstest.Main(m) }
+// TestMain lets eight tests wait at once, unless -parallel says otherwise: they wait for the cluster more than they work.
+func TestMain(m *testing.M) {
+	nstest.Enter()
+	if err := flag.Set("test.parallel", "8"); err != nil {
+		panic(err)
+	}
+	flag.Parse()
+	os.Exit(m.Run())
+}
 
 // patience bounds every wait; it is no measure of speed.
 const patience = 90 * time.Second
@@ -65,10 +74,10 @@ func runtimeDir(t testing.TB) string {
 
 // cluster is one `vigil up` with real containers, over a data directory.
 type cluster struct {
-	t       testing.TB
-	dataDir string
-	args    []string
-	address string
+	t         testing.TB
+	dataDir   string
+	args      []string
+	namespace string // in which kubectl and all that is below work
 
 	cmd    *exec.Cmd
 	exited chan struct{}
@@ -84,10 +93,30 @@ func start(t testing.TB, args ...string) *cluster {
 	t.Helper()
 	nstest.Need(t)
 	outside(t)
-	c := &cluster{t: t, dataDir: t.TempDir(), args: args}
+	c := &cluster{t: t, dataDir: t.TempDir(), args: args, namespace: "default"}
 	t.Cleanup(c.remove)
 	c.up()
 	return c
+}
+
+// within is the cluster for a test of its own, in a namespace of its own. The namespace goes when the cluster goes.
+func (c *cluster) within(t *testing.T, namespace string) *cluster {
+	t.Helper()
+	w := &cluster{t: t, dataDir: c.dataDir, namespace: namespace}
+	w.kubectl("create", "namespace", namespace)
+	w.until("the account of pods", func() error {
+		_, err := w.client().CoreV1().ServiceAccounts(namespace).Get(t.Context(), "default", metav1.GetOptions{})
+		return err
+	})
+	t.Cleanup(func() {
+		if t.Failed() {
+			for _, args := range [][]string{{"get", "pods", "-o", "wide"}, {"get", "events"}, {"get", "pods", "-o", "jsonpath={range .items[*]}{.metadata.name}{\": \"}{.status}{\"\\n\"}{end}"}} {
+				out, _, _ := w.tryKubectl("", args...) // what there is
+				t.Logf("kubectl %s:\n%s", strings.Join(args, " "), out)
+			}
+		}
+	})
+	return w
 }
 
 // up starts the cluster, again after its end.
@@ -214,7 +243,7 @@ func (c *cluster) client() *kubernetes.Clientset {
 
 // command is kubectl, not started.
 func (c *cluster) command(ctx context.Context, args ...string) *exec.Cmd {
-	cmd := exec.CommandContext(ctx, program(c.t), append([]string{"kubectl"}, args...)...)
+	cmd := exec.CommandContext(ctx, program(c.t), append([]string{"kubectl", "--namespace", c.namespace}, args...)...)
 	cmd.Env = append(os.Environ(), "KUBECONFIG="+c.kubeconfig(), "HOME="+c.dataDir)
 	return cmd
 }
@@ -246,16 +275,75 @@ func (c *cluster) kubectlIn(stdin string, args ...string) string {
 	return stdout
 }
 
+// until waits until check returns nil.
+func (c *cluster) until(what string, check func() error) {
+	c.t.Helper()
+	eventually(c.t, what, check)
+}
+
+// fails runs kubectl, which must fail, and returns what it said on standard error and its exit code.
+func (c *cluster) fails(args ...string) (string, int) {
+	c.t.Helper()
+	stdout, stderr, err := c.tryKubectl("", args...)
+	var exit *exec.ExitError
+	if !errors.As(err, &exit) {
+		c.t.Fatalf("kubectl %s: %v, want a failure\n%s%s", strings.Join(args, " "), err, stdout, stderr)
+	}
+	return stderr, exit.ExitCode()
+}
+
+// demo runs a command of the demo image in the first container of a pod, and returns its output.
+func (c *cluster) demo(pod string, args ...string) string {
+	c.t.Helper()
+	return c.kubectl(append([]string{"exec", pod, "--", "/demo"}, args...)...)
+}
+
+// manifest is a pod with a field "spec" in YAML's flow style, without the braces.
+func manifest(name, spec string) string {
+	return fmt.Sprintf("apiVersion: v1\nkind: Pod\nmetadata: {name: %[1]s, labels: {app: %[1]s}}\nspec: {terminationGracePeriodSeconds: 1, %[2]s}\n---\n", name, spec)
+}
+
+// container is the status of a container of any kind; an empty one when there is none.
+func container(pod *corev1.Pod, name string) corev1.ContainerStatus {
+	for _, list := range [][]corev1.ContainerStatus{pod.Status.ContainerStatuses, pod.Status.InitContainerStatuses, pod.Status.EphemeralContainerStatuses} {
+		for i := range list {
+			if list[i].Name == name {
+				return list[i]
+			}
+		}
+	}
+	return corev1.ContainerStatus{}
+}
+
+// waits waits until a container waits for a reason, and returns the pod.
+func (c *cluster) waits(pod, containerName, reason string) *corev1.Pod {
+	c.t.Helper()
+	return c.untilPod(pod, containerName+" waits with "+reason, func(p *corev1.Pod) bool {
+		waiting := container(p, containerName).State.Waiting
+		return waiting != nil && waiting.Reason == reason
+	})
+}
+
+// isReady says whether a pod's condition Ready is true.
+func isReady(pod *corev1.Pod) bool {
+	for _, condition := range pod.Status.Conditions {
+		if condition.Type == corev1.PodReady {
+			return condition.Status == corev1.ConditionTrue
+		}
+	}
+	return false
+}
+
 // apply applies manifests.
 func (c *cluster) apply(manifests string) {
 	c.t.Helper()
 	c.kubectlIn(manifests, "apply", "-f", "-")
 }
 
-// pod reads a pod of the namespace default.
+// pod reads a pod.
 func (c *cluster) pod(name string) *corev1.Pod {
 	c.t.Helper()
-	pod, err := c.client().CoreV1().Pods("default").Get(c.t.Context(), name, metav1.GetOptions{})
+	pod, err := c.client().CoreV1().Pods(c.namespace).Get(c.t.Context(), name, metav1.GetOptions{})
 	if err != nil {
 		c.t.Fatal(err)
 	}
@@ -285,7 +373,7 @@ func (c *cluster) untilPod(name, what string, is func(pod *corev1.Pod) bool) *co
 // events are the reasons and messages of the events of a pod, "Reason: message".
 func (c *cluster) events(pod string) []string {
 	c.t.Helper()
-	list, err := c.client().CoreV1().Events("default").List(c.t.Context(), metav1.ListOptions{FieldSelector: "involvedObject.name=" + pod})
+	list, err := c.client().CoreV1().Events(c.namespace).List(c.t.Context(), metav1.ListOptions{FieldSelector: "involvedObject.name=" + pod})
 	if err != nil {
 		c.t.Fatal(err)
 	}

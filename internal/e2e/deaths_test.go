@@ -1,0 +1,273 @@
+package e2e
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"vigil/kubelet/containerd"
+)
+
+// pods of TestDeaths: one with two containers, a sidecar, a volume in memory and tokens, and one that has been restarted before.
+const survivors = `
+apiVersion: v1
+kind: Pod
+metadata: {name: steady}
+spec:
+  terminationGracePeriodSeconds: 1
+  volumes: [{name: m, emptyDir: {medium: Memory}}]
+  initContainers: [{name: side, image: "demo:1", restartPolicy: Always, args: [sleep, "100000"]}]
+  containers:
+  - {name: web, image: "demo:1", volumeMounts: [{name: m, mountPath: /m}], readinessProbe: {httpGet: {path: /readyz, port: 8080}, periodSeconds: 1}, ports: [{containerPort: 8080, hostPort: 18080}]}
+  - {name: idle, image: "demo:1", args: [sleep, "100000"]}
+---
+`
+
+// life is what must not change while containers run: by container, its ID, process and restarts.
+type life map[string]string
+
+func (c *cluster) life(pods ...string) life {
+	c.t.Helper()
+	all := life{}
+	for _, name := range pods {
+		pod := c.pod(name)
+		for _, list := range [][]corev1.ContainerStatus{pod.Status.ContainerStatuses, pod.Status.InitContainerStatuses} {
+			for _, status := range list {
+				all[name+"/"+status.Name] = fmt.Sprintf("%s, process %d, %d restarts, started at %v", status.ContainerID, c.process(pod, status.Name), status.RestartCount, status.State.Running)
+			}
+		}
+	}
+	return all
+}
+
+// same complains when containers have not lived on.
+func (c *cluster) same(when string, want, got life) {
+	c.t.Helper()
+	for name := range want {
+		if want[name] != got[name] {
+			c.t.Errorf("%s container %s was %s, is %s", when, name, want[name], got[name])
+		}
+	}
+}
+
+// TestDeaths kills one part of a node after another, and then all at once.
+func TestDeaths(t *testing.T) {
+	c := start(t)
+	c.apply(survivors + manifest("restarted", `containers: [{name: c, image: "demo:1", livenessProbe: {httpGet: {path: /healthz, port: 8080}, periodSeconds: 1, failureThreshold: 1}}]`) +
+		manifest("doomed", `containers: [{name: c, image: "demo:1"}]`) + manifest("finished", `restartPolicy: Never, containers: [{name: c, image: "demo:1", args: [exit, "0"]}]`))
+	c.running("steady")
+	c.running("restarted")
+	c.running("doomed")
+	c.demo("steady", "write", "/m/note", "remember")
+	c.demo("restarted", "fetch", "http://127.0.0.1:8080/healthz?set=fail")
+	c.untilPod("restarted", "restarted", func(p *corev1.Pod) bool { return container(p, "c").RestartCount == 1 && isReady(p) })
+	c.untilPod("finished", "phase Succeeded", func(p *corev1.Pod) bool { return p.Status.Phase == corev1.PodSucceeded })
+	lived := c.life("steady", "restarted")
+
+	t.Run("vigil is killed", func(t *testing.T) {
+		c := c.as(t)
+		doomed := c.process(c.pod("doomed"), "c")
+		address := c.pod("steady").Status.PodIP
+		c.kubectl("delete", "pod", "doomed", "--wait=false", "--grace-period=2")
+		c.kill()
+		if page, err := get("http://" + address + ":8080/file?path=/m/note"); err != nil || page != "remember\n" {
+			t.Errorf("while nobody looks after it, the pod answers %q, %v", page, err)
+		}
+		c.up()
+		c.until("the deleted pod is gone", func() error {
+			if out := c.kubectl("get", "pod", "doomed", "--ignore-not-found", "-o", "name"); out != "" {
+				return errors.New(out)
+			}
+			return nil
+		})
+		if err := syscall.Kill(doomed, 0); !errors.Is(err, syscall.ESRCH) {
+			t.Errorf("process %d of the deleted pod: %v", doomed, err)
+		}
+		c.running("steady")
+		c.running("restarted")
+		c.same("after a restart of Vigil", lived, c.life("steady", "restarted"))
+		c.works("after-vigil")
+	})
+
+	t.Run("a container dies while vigil is dead", func(t *testing.T) {
+		c := c.as(t)
+		victim := c.process(c.pod("restarted"), "c")
+		c.kill()
+		if err := syscall.Kill(victim, syscall.SIGKILL); err != nil {
+			t.Fatal(err)
+		}
+		c.up()
+		pod := c.untilPod("restarted", "restarted again", func(p *corev1.Pod) bool { return container(p, "c").RestartCount == 2 && isReady(p) })
+		if last := container(pod, "c").LastTerminationState.Terminated; last == nil || last.ExitCode != 137 {
+			t.Errorf("the container ended with %+v", last)
+		}
+	})
+
+	t.Run("containerd is killed", func(t *testing.T) {
+		c := c.as(t)
+		lived := c.life("steady", "restarted")
+		pid := c.containerd()
+		if pid == 0 {
+			t.Fatal("no containerd runs")
+		}
+		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+			t.Fatal(err)
+		}
+		c.until("another containerd answers", func() error {
+			if now := c.containerd(); now == 0 || now == pid {
+				return errors.New("there is none")
+			}
+			if _, err := containerd.Find(c.dataDir + "/nodes/node-1/containerd"); err != nil {
+				return err
+			}
+			_, err := c.cri().Version(t.Context(), &runtimeapi.VersionRequest{})
+			return err
+		})
+		c.works("after-containerd")
+		c.same("after a restart of containerd", lived, c.life("steady", "restarted"))
+		if out := c.demo("steady", "cat", "/m/note"); out != "remember\n" {
+			t.Errorf("the pod's volume has %q", out)
+		}
+		if out := c.kubectl("logs", "restarted"); !strings.Contains(out, "msg=serving") {
+			t.Errorf("the pod's log has %q", out)
+		}
+	})
+
+	t.Run("vigil is stopped", func(t *testing.T) {
+		c := c.as(t)
+		lived := c.life("steady", "restarted")
+		c.stop()
+		c.up()
+		c.running("steady")
+		c.running("restarted")
+		c.same("after a stop of Vigil", lived, c.life("steady", "restarted"))
+		c.works("after-stop")
+	})
+
+	for restarts, cut := range []struct {
+		name string
+		boot bool
+	}{{"everything is killed", false}, {"the power is cut", true}} {
+		t.Run(cut.name, func(t *testing.T) {
+			c := c.as(t)
+			before := c.pod("steady")
+			c.kubectl("create", "configmap", "kept"+strconv.Itoa(restarts), "--from-literal=written=last")
+			c.cutPower()
+			if cut.boot {
+				c.boot()
+			}
+			c.up()
+			if out := c.kubectl("get", "configmap", "kept"+strconv.Itoa(restarts), "-o", "jsonpath={.data.written}"); out != "last" {
+				t.Errorf("what was written last is %q", out)
+			}
+			after := c.untilPod("steady", "started again", func(p *corev1.Pod) bool {
+				return isReady(p) && container(p, "web").ContainerID != container(before, "web").ContainerID
+			})
+			for _, name := range []string{"web", "idle", "side"} {
+				if count := container(after, name).RestartCount; after.UID != before.UID || int(count) != restarts+1 {
+					t.Errorf("container %s was restarted %d times, want %d", name, count, restarts+1)
+				}
+			}
+			c.untilPod("restarted", "started again", func(p *corev1.Pod) bool { return isReady(p) && int(container(p, "c").RestartCount) == 3+restarts })
+			if pod := c.pod("finished"); pod.Status.Phase != corev1.PodSucceeded || container(pod, "c").RestartCount != 0 {
+				t.Errorf("what had finished before is %+v", pod.Status)
+			}
+			c.until("an answer at the host's port", func() error {
+				page, err := get("http://" + after.Status.HostIP + ":18080/")
+				if err == nil && !strings.Contains(page, "version: 1\n") {
+					err = errors.New(page)
+				}
+				return err
+			})
+			c.works("after-cut-" + strconv.Itoa(restarts))
+		})
+	}
+}
+
+// as is the same cluster for a subtest; what it starts is the cluster's.
+func (c *cluster) as(t testing.TB) *cluster {
+	parent := c.t
+	c.t = t
+	t.Cleanup(func() { c.t = parent })
+	return c
+}
+
+// works tries a new pod, which must run, answer, talk and go.
+func (c *cluster) works(name string) {
+	c.t.Helper()
+	c.apply(manifest(name, `containers: [{name: c, image: "demo:2"}]`))
+	c.running(name)
+	if out := c.demo(name, "fetch", "http://127.0.0.1:8080/"); !strings.Contains(out, "version: 2\n") {
+		c.t.Errorf("a new pod says %q", out)
+	}
+	if out := c.kubectl("logs", name); !strings.Contains(out, "path=/ ") {
+		c.t.Errorf("a new pod has the log %q", out)
+	}
+	c.kubectl("delete", "pod", name)
+}
+
+// containerd is the process that has the cluster's directory on its command line; 0: there is none.
+func (c *cluster) containerd() int {
+	c.t.Helper()
+	for _, pid := range processes(c.t, "containerd") {
+		line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+		if err == nil && strings.Contains(string(line), c.dataDir) {
+			return pid
+		}
+	}
+	return 0
+}
+
+// cutPower kills everything that this machine runs for the cluster, until nothing is left: Vigil, containerd, shims, containers.
+func (c *cluster) cutPower() {
+	c.t.Helper()
+	c.kill()
+	c.until("everything is dead", func() error {
+		var left []string
+		for _, name := range []string{"containerd", "containerd-shim", "runc", "pause", "demo"} {
+			for _, pid := range processes(c.t, name) {
+				left = append(left, name)
+				_ = syscall.Kill(pid, syscall.SIGKILL) // whether it has ended is looked at next
+			}
+		}
+		if len(left) > 0 {
+			return fmt.Errorf("%v live", left)
+		}
+		return nil
+	})
+}
+
+// boot takes away what a machine has lost when it starts again: mounts, network namespaces, what is in /run, links of pods.
+func (c *cluster) boot() {
+	c.t.Helper()
+	mounts, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	lines := slices.Collect(strings.Lines(string(mounts)))
+	for _, line := range slices.Backward(lines) {
+		if at := strings.Fields(line)[4]; strings.HasPrefix(at, c.dataDir+"/") || strings.HasPrefix(at, "/run/netns/cni-") || strings.HasPrefix(at, "/run/vigil/") {
+			if err := syscall.Unmount(at, syscall.MNT_DETACH); err != nil {
+				c.t.Fatalf("unmount %s: %v", at, err)
+			}
+		}
+	}
+	states, err := filepath.Glob("/run/netns/cni-*")
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	for _, path := range append(states, "/run/vigil") {
+		if err := os.RemoveAll(path); err != nil {
+			c.t.Fatal(err)
+		}
+	}
+}
