@@ -68,6 +68,9 @@ func (c *UpConfig) prepareJoin(ctx context.Context, dir string) error {
 		if err := letNodesSeeNodes(ctx, client); err != nil {
 			return err
 		}
+		if err := makeStorageClass(ctx, client); err != nil {
+			return err
+		}
 	}
 	const requests = "system:certificates.k8s.io:certificatesigningrequests:"
 	for _, b := range []struct{ name, role, group string }{

@@ -218,8 +218,13 @@ func (n *realNode) makeKubelet(c *KubeletConfig) error {
 	}
 	allocatable := func() corev1.ResourceList { return n.allocatable }
 	maker := &env.Maker{Objects: store, Services: env.NewServices(), RootDir: n.config.RootDir, Allocatable: allocatable}
+	localVolumes, err := n.makeLocalVolumes()
+	if err != nil {
+		return err
+	}
 	mounts, err := volumes.New(volumes.Config{
-		RootDir: n.config.RootDir, NodeName: n.name, Objects: store, Client: n.client, Logger: n.log, Allocatable: allocatable,
+		LocalVolumes: localVolumes,
+		RootDir:      n.config.RootDir, NodeName: n.name, Objects: store, Client: n.client, Logger: n.log, Allocatable: allocatable,
 		Image: n.volumeImage(store), RecursiveReadOnly: n.recursiveReadOnly,
 	})
 	if err != nil {

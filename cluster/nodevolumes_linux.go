@@ -2,9 +2,12 @@ package cluster
 
 import (
 	"context"
+	"path/filepath"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"vigil/kubelet/localvolumes"
 )
 
 // recursiveReadOnly says whether a pod's containers can have mounts that are read-only with all that is mounted below them.
@@ -18,4 +21,18 @@ func (n *realNode) recursiveReadOnly(ctx context.Context, pod *corev1.Pod) (bool
 		handler = class.Handler
 	}
 	return n.runtime.RecursiveReadOnly(ctx, handler)
+}
+
+// makeLocalVolumes has the directory of the built-in provisioner's volumes, and returns it.
+func (n *realNode) makeLocalVolumes() (string, error) {
+	dir, err := filepath.Abs(filepath.Join(n.config.RootDir, "local-volumes"))
+	if err != nil {
+		return "", err
+	}
+	directory, err := localvolumes.New(localvolumes.Config{Dir: dir, Client: n.client, Node: n.node, Logger: n.log})
+	if err != nil {
+		return "", err
+	}
+	n.parts = append(n.parts, part{"local volumes", directory.Run})
+	return dir, nil
 }

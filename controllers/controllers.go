@@ -33,6 +33,7 @@ import (
 	"vigil/controllers/nodeipam"
 	"vigil/controllers/nodelifecycle"
 	"vigil/controllers/persistentvolume"
+	"vigil/controllers/provisioner"
 	"vigil/controllers/replicaset"
 	"vigil/controllers/resourcequota"
 	"vigil/controllers/serviceaccount"
@@ -163,6 +164,9 @@ func New(config Config) (*Controllers, error) {
 	}).Run)
 	add("persistent volume", persistentvolume.New(persistentvolume.Config{
 		Client: clients.as("persistent-volume-binder"), Informers: config.Informers, Recorder: recorder("persistentvolume-controller"), Logger: logger("persistentvolume"), Metrics: metrics,
+	}).Run)
+	add("local volume provisioner", provisioner.New(provisioner.Config{
+		Client: clients.as("local-volume-provisioner"), Informers: config.Informers, Recorder: recorder("vigil.dev/local"), Logger: logger("provisioner"), Metrics: metrics,
 	}).Run)
 	add("ephemeral volume", ephemeral.New(ephemeral.Config{
 		Client: clients.as("ephemeral-volume-controller"), Informers: config.Informers, Recorder: recorder("ephemeral_volume"), Logger: logger("ephemeral"), Metrics: metrics,

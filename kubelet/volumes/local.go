@@ -2,22 +2,32 @@ package volumes
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 
+	"vigil/internal/localvolume"
 	"vigil/kubelet/volumes/mount"
 )
 
-// local makes PersistentVolumes that are directories or devices of this node.
-type local struct{}
+// local makes PersistentVolumes that are directories or devices of this node. Those of the built-in provisioner are made on first use.
+type local struct {
+	dir string // of the provisioner's volumes; "": there are none
+}
 
-func (local) Name() string { return "kubernetes.io/local-volume" }
+func (*local) Name() string { return "kubernetes.io/local-volume" }
 
-func (local) Supports(v *Volume) bool { return v.PV != nil && v.PV.Spec.Local != nil }
+func (*local) Supports(v *Volume) bool { return v.PV != nil && v.PV.Spec.Local != nil }
 
-func (local) SetUp(ctx context.Context, v *Volume) (Mounted, error) {
+func (l *local) SetUp(ctx context.Context, v *Volume) (Mounted, error) {
 	path := v.PV.Spec.Local.Path
+	if localvolume.In(l.dir, v.PV) {
+		if err := provide(path); err != nil {
+			return Mounted{}, err
+		}
+	}
 	info, err := os.Stat(path)
 	if err != nil {
 		return Mounted{}, fmt.Errorf("path %q does not exist: %w", path, err)
@@ -52,7 +62,19 @@ func (local) SetUp(ctx context.Context, v *Volume) (Mounted, error) {
 	return Mounted{}, nil
 }
 
-func (local) TearDown(ctx context.Context, p Place) error {
+// provide makes the directory of a new volume, which all users may write to: nobody knows yet as whom its pods run.
+func provide(path string) error {
+	err := os.Mkdir(path, 0o777)
+	if errors.Is(err, fs.ErrExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return os.Chmod(path, 0o777) // whatever the umask
+}
+
+func (*local) TearDown(ctx context.Context, p Place) error {
 	return RemoveVolume(ctx, p.Dir)
 }
 

@@ -31,6 +31,9 @@ type Config struct {
 	Logger   *slog.Logger         // nil: nothing is logged
 	Plugins  []Plugin             // asked before those of this package
 
+	// LocalVolumes is the directory of the built-in provisioner's volumes on this node; "": there are none. It exists.
+	LocalVolumes string
+
 	// Allocatable is what pods may use of the node; "memory" bounds volumes in memory. Nil: they are not bounded.
 	Allocatable func() corev1.ResourceList
 	// Image pulls the image of an image volume if its policy asks for it, and returns its ID. Nil: there are no image volumes.
@@ -95,7 +98,7 @@ func (m *Manager) builtin() []Plugin {
 	}
 	return []Plugin{
 		empty, hostPath{}, &configMapPlugin{content}, &secretPlugin{content}, &downwardPlugin{content}, &projectedPlugin{content},
-		local{}, nfs{}, image{},
+		&local{m.config.LocalVolumes}, nfs{}, image{},
 	}
 }
 

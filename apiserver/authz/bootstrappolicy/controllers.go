@@ -121,6 +121,11 @@ func controllers() []controller {
 		{name: "legacy-service-account-token-cleaner", quiet: true, rules: can(
 			named("get", core, "configmaps", "kube-apiserver-legacy-service-account-token-tracking"),
 			rule("delete patch", core, "secrets"))},
+		{name: "local-volume-provisioner", rules: can( // ours
+			rule("create delete "+read+" update", core, "persistentvolumes"),
+			rule(read+" update", core, "persistentvolumeclaims"),
+			rule(read+" patch", core, "nodes"),
+			rule(read, storage, "storageclasses"))},
 		{name: "namespace-controller", quiet: true, rules: can(
 			rule("delete "+read, core, "namespaces"),
 			rule("update", core, "namespaces/finalize namespaces/status"),
