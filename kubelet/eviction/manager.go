@@ -21,6 +21,8 @@ import (
 type Stats interface {
 	// Summary is at most age old; 0 measures now.
 	Summary(ctx context.Context, age time.Duration, onlyCPUAndMemory bool) (*statsapi.Summary, error)
+	// CountDisks counts now what pods have on disk: a summary has that of the last count, which may be a minute old.
+	CountDisks(ctx context.Context) error
 	// Layout says whether images are on another file system than the kubelet's files, and writable layers on another than images.
 	Layout(ctx context.Context) (separateImages, separateLayers bool, err error)
 }
@@ -63,6 +65,8 @@ const (
 	hardGrace = time.Second // pods evicted for a hard threshold are given so much
 	// patience bounds how long the next round waits for an evicted pod to end.
 	patience = 30 * time.Second
+	// countPatience bounds how long pods' disks are counted before one is chosen. What was counted before must do then.
+	countPatience = 20 * time.Second
 )
 
 // Manager evicts pods.
@@ -156,6 +160,11 @@ func (m *Manager) round(ctx context.Context) ([]*corev1.Pod, error) {
 	if m.reclaim(ctx, urgent.Signal, layout, thresholds) {
 		return nil, nil
 	}
+	if signals[urgent.Signal].condition == corev1.NodeDiskPressure {
+		if stats, err = m.recount(ctx); err != nil {
+			return nil, err
+		}
+	}
 	rank(active, urgent.Signal, layout, stats)
 	for _, t := range act {
 		m.metrics.observed(t.Signal, m.config.now().Sub(observed[t.Signal].time))
@@ -177,6 +186,21 @@ func (m *Manager) round(ctx context.Context) ([]*corev1.Pod, error) {
 	}
 	m.config.Logger.Warn("no pod can be evicted", "node", m.config.Node, "signal", urgent.Signal)
 	return nil, nil
+}
+
+// recount has the statistics of pods whose disks have just been counted: a disk may fill faster than they are counted, and those who
+// have filled it are to go, not those who were larger a minute ago.
+func (m *Manager) recount(ctx context.Context) (podStats, error) {
+	bounded, cancel := context.WithTimeout(ctx, countPatience)
+	defer cancel()
+	if err := m.config.Stats.CountDisks(bounded); err != nil && ctx.Err() == nil {
+		m.config.Logger.Warn("cannot count what pods have on disk", "node", m.config.Node, "error", err)
+	}
+	summary, err := m.config.Stats.Summary(ctx, 0, false)
+	if err != nil {
+		return nil, err
+	}
+	return statsOf(summary), nil
 }
 
 // enforceLimits evicts the pods that use more disk than they may.

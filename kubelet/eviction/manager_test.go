@@ -36,6 +36,17 @@ type machine struct {
 	evicted []string
 	how     []kubelet.Eviction
 	unknown error
+	written map[string]uint64 // MiB that pods have on disk since the last count
+}
+
+func (m *machine) CountDisks(context.Context) error {
+	for name, mib := range m.written {
+		stats := m.stats[types.UID(name)]
+		used := statsapi.FsStats{UsedBytes: new(mib << 20), InodesUsed: new(mib)}
+		stats.EphemeralStorage, stats.Containers[0].Rootfs = &used, &used
+		m.stats[types.UID(name)] = stats
+	}
+	return nil
 }
 
 func (m *machine) Summary(context.Context, time.Duration, bool) (*statsapi.Summary, error) {
@@ -107,6 +118,20 @@ func manage(t *testing.T, m *machine, flags Flags, change ...func(*Config)) (*Ma
 		c(&config)
 	}
 	return New(config), recorder
+}
+
+// TestManager_CountsBeforeItChooses has a pod fill the disk between two counts.
+func TestManager_CountsBeforeItChooses(t *testing.T) {
+	m := newMachine()
+	m.add("old", 0, 0, 1, 20)
+	m.add("filler", 0, 0, 1, 1)
+	manager, _ := manage(t, m, Flags{Hard: map[string]string{"nodefs.available": "10%"}})
+	round(t, m, manager)
+	m.disk, m.written = gi, map[string]uint64{"filler": 50 << 10}
+	round(t, m, manager)
+	if fmt.Sprint(m.evicted) != "[filler]" || !strings.Contains(m.how[0].Message, "Container c was using 50Gi, request is 0") {
+		t.Errorf("evicted %v: %+v", m.evicted, m.how)
+	}
 }
 
 // round moves time on by 10 s and lets the manager look.
