@@ -65,6 +65,9 @@ const (
 	hardGrace = time.Second // pods evicted for a hard threshold are given so much
 	// patience bounds how long the next round waits for an evicted pod to end.
 	patience = 30 * time.Second
+	// shared is how old figures may be that others have asked for. After an eviction none are: what it has given back would be missing from
+	// them, and the next pod would go for nothing.
+	shared = time.Second
 	// countPatience bounds how long pods' disks are counted before one is chosen. What was counted before must do then.
 	countPatience = 20 * time.Second
 )
@@ -99,8 +102,10 @@ func New(config Config) *Manager {
 func (m *Manager) Run(ctx context.Context) error {
 	ticker := time.NewTicker(m.config.Interval)
 	defer ticker.Stop()
+	age := shared
 	for {
-		evicted, err := m.round(ctx)
+		evicted, err := m.round(ctx, age)
+		age = 0
 		if err != nil && ctx.Err() == nil {
 			m.config.Logger.Warn("cannot look for pressure", "node", m.config.Node, "error", err)
 		}
@@ -112,6 +117,7 @@ func (m *Manager) Run(ctx context.Context) error {
 			return ctx.Err()
 		case <-ticker.C:
 		}
+		age = shared
 	}
 }
 
@@ -126,14 +132,14 @@ func (m *Manager) conditionsNow() []corev1.NodeConditionType {
 	return m.conditions
 }
 
-// round looks once, and returns the pods that it has evicted.
-func (m *Manager) round(ctx context.Context) ([]*corev1.Pod, error) {
+// round looks once at figures of at most that age, and returns the pods that it has evicted.
+func (m *Manager) round(ctx context.Context, age time.Duration) ([]*corev1.Pod, error) {
 	var layout Layout
 	var err error
 	if layout.SeparateImages, layout.SeparateLayers, err = m.config.Stats.Layout(ctx); err != nil {
 		return nil, err
 	}
-	summary, err := m.config.Stats.Summary(ctx, time.Second, false)
+	summary, err := m.config.Stats.Summary(ctx, age, false)
 	if err != nil {
 		return nil, err
 	}

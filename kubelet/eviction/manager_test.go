@@ -138,7 +138,7 @@ func TestManager_CountsBeforeItChooses(t *testing.T) {
 func round(t *testing.T, m *machine, manager *Manager) {
 	t.Helper()
 	m.now = m.now.Add(10 * time.Second)
-	if _, err := manager.round(t.Context()); err != nil {
+	if _, err := manager.round(t.Context(), shared); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -267,7 +267,7 @@ func TestManager_NoFigures(t *testing.T) {
 	m := newMachine()
 	m.unknown = errors.New("the runtime is down")
 	manager, _ := manage(t, m, Flags{})
-	if _, err := manager.round(t.Context()); !errors.Is(err, m.unknown) {
+	if _, err := manager.round(t.Context(), shared); !errors.Is(err, m.unknown) {
 		t.Errorf("got %v", err)
 	}
 }

@@ -13,11 +13,13 @@ import (
 type ticking struct {
 	*machine
 	rounds int
+	ages   []time.Duration
 }
 
 func (t *ticking) Summary(ctx context.Context, age time.Duration, brief bool) (*statsapi.Summary, error) {
 	t.now = time.Now()
 	t.rounds++
+	t.ages = append(t.ages, age)
 	return t.machine.Summary(ctx, age, brief)
 }
 
@@ -38,8 +40,8 @@ func TestRun(t *testing.T) {
 		m.memory = 1 // after an eviction there is a GiB more: too little still
 		time.Sleep(10 * time.Second)
 		synctest.Wait()
-		if len(m.evicted) != 1 || m.rounds != 5 {
-			t.Errorf("under pressure: %d rounds, evicted %v", m.rounds, m.evicted)
+		if len(m.evicted) != 1 || m.rounds != 5 || m.ages[3] == 0 || m.ages[4] != 0 { // the round after an eviction measures anew
+			t.Errorf("under pressure: %d rounds over figures of at most %v, evicted %v", m.rounds, m.ages, m.evicted)
 		}
 		time.Sleep(10 * time.Second)
 		synctest.Wait()
