@@ -298,6 +298,14 @@ func TestContainerResources(t *testing.T) {
 	if side, init := oomScore(pod, &pod.Spec.InitContainers[0], 8<<30), oomScore(pod, &pod.Spec.InitContainers[1], 8<<30); side != 500 || init != 999 {
 		t.Errorf("scores of a sidecar and an init container: %d, %d", side, init)
 	}
+	pod.Spec.Containers = append(pod.Spec.Containers, corev1.Container{Name: "small", Resources: corev1.ResourceRequirements{Requests: list("", "2Gi")}})
+	if side := oomScore(pod, &pod.Spec.InitContainers[0], 8<<30); side != 750 {
+		t.Errorf("score of a sidecar of two containers: %d, not that of the one that goes first", side)
+	}
+	pod.Spec.InitContainers, pod.Spec.Resources = nil, &corev1.ResourceRequirements{Requests: list("", "7Gi")}
+	if one, two := oomScore(pod, &pod.Spec.Containers[0], 8<<30), oomScore(pod, &pod.Spec.Containers[1], 8<<30); one != 438 || two != 688 {
+		t.Errorf("scores where the pod asks for 1 GiB more than its containers: %d, %d", one, two)
+	}
 }
 
 // Upstream's value for the same container, so that either kubelet knows the other's.

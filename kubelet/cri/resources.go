@@ -156,20 +156,36 @@ func oomScore(pod *corev1.Pod, c *corev1.Container, capacity int64) int64 {
 	case corev1.PodQOSBestEffort:
 		return bestEffortScore
 	}
-	score := burstableScore(c, capacity)
+	share := unclaimedShare(pod)
+	score := burstableScore(c, share, capacity)
 	if containerType(pod, c.Name) == "init" && c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways {
-		for i := range pod.Spec.Containers { // a sidecar goes no sooner than those it serves
-			score = min(score, burstableScore(&pod.Spec.Containers[i], capacity))
+		first := int64(guaranteedScore) // of those it serves
+		for i := range pod.Spec.Containers {
+			first = max(first, burstableScore(&pod.Spec.Containers[i], share, capacity))
 		}
+		score = min(score, first) // a sidecar does not go before all of them
 	}
 	return score
 }
 
-// burstableScore is the lower the more of the node's memory a container has asked for.
-func burstableScore(c *corev1.Container, capacity int64) int64 {
+// unclaimedShare is a container's share, in bytes, of the memory that the pod asks for as a whole and no container for itself (KEP-2837).
+func unclaimedShare(pod *corev1.Pod) int64 {
+	if pod.Spec.Resources == nil {
+		return 0
+	}
+	whole, found := pod.Spec.Resources.Requests[corev1.ResourceMemory]
+	if !found {
+		return 0
+	}
+	claimed := helpers.PodRequests(pod, helpers.PodResourcesOptions{ExcludeOverhead: true, SkipPodLevelResources: true})
+	return max(0, whole.Value()-claimed.Memory().Value()) / int64(len(pod.Spec.InitContainers)+len(pod.Spec.Containers))
+}
+
+// burstableScore is the lower the more of the node's memory a container has asked for, by itself and by its share of the pod's.
+func burstableScore(c *corev1.Container, share, capacity int64) int64 {
 	if capacity <= 0 {
 		return bestEffortScore - 1
 	}
-	score := 1000 - 1000*c.Resources.Requests.Memory().Value()/capacity
+	score := 1000 - 1000*(c.Resources.Requests.Memory().Value()+share)/capacity
 	return min(max(score, 1000+guaranteedScore), bestEffortScore-1)
 }
