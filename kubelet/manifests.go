@@ -183,6 +183,7 @@ func (m *manifests) complete(pod *corev1.Pod, file string) error {
 	}
 	pod.Annotations[sourceAnnotation] = "file"
 	pod.Annotations[hashAnnotation] = string(pod.UID)
+	delete(pod.Annotations, mirrorAnnotation) // of a manifest that was read off a mirror: this is the pod itself
 	pod.Spec.Tolerations = append(pod.Spec.Tolerations, corev1.Toleration{Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute})
 	m.pod.Default(pod)
 	if wrong := m.pod.Validate(pod); len(wrong) > 0 {

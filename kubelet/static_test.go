@@ -95,6 +95,16 @@ func TestStatic_MirrorsOfNothingGo(t *testing.T) {
 	c.waitGone(t, "web-node-1")
 }
 
+// Who writes `kubectl get` of a mirror into a manifest gets a pod, as without the annotations.
+func TestStatic_ManifestOfAMirror(t *testing.T) {
+	c, dir := startCluster(t), t.TempDir()
+	c.run(t, simulated.New(network), func(config *kubelet.Config) { config.StaticPodPath = dir })
+	c.create(t, "other", nil)
+	writeManifest(t, dir, "web.json", `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"web","uid":"0123","annotations":{"kubernetes.io/config.mirror":"0123"}},
+		"spec":{"containers":[{"name":"c","image":"i"}]}}`)
+	c.waitPhase(t, "web-node-1", corev1.PodRunning)
+}
+
 func TestStatic_PodsRunWithoutAPIServer(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
