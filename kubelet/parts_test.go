@@ -53,6 +53,7 @@ type recorded struct {
 	mu       sync.Mutex
 	names    map[string]string // of containers, by ID
 	mountErr error
+	dead     types.UID // pod whose sandbox has died
 	hook     func(command []string) (code int, err error)
 }
 
@@ -72,6 +73,9 @@ func (r *recorded) name(id string) string {
 
 func (r *recorded) RunSandbox(ctx context.Context, p *corev1.Pod, options kubelet.SandboxOptions) (*kubelet.Sandbox, error) {
 	r.diary.write("sandbox in %s", options.CgroupParent)
+	r.mu.Lock()
+	r.dead = ""
+	r.mu.Unlock()
 	return r.Runtime.RunSandbox(ctx, p, options)
 }
 
@@ -87,6 +91,16 @@ func (r *recorded) CreateContainer(ctx context.Context, p *corev1.Pod, c *corev1
 func (r *recorded) StopContainer(ctx context.Context, id string, grace time.Duration) error {
 	r.diary.write("stop %s %v", r.name(id), grace.Round(time.Second))
 	return r.Runtime.StopContainer(ctx, id, grace)
+}
+
+func (r *recorded) Pod(ctx context.Context, uid types.UID) (*kubelet.Sandbox, []*kubelet.Container, error) {
+	sandbox, containers, err := r.Runtime.Pod(ctx, uid)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if sandbox != nil && r.dead == uid {
+		sandbox.Ready = false
+	}
+	return sandbox, containers, err
 }
 
 func (r *recorded) StopSandbox(ctx context.Context, uid types.UID) error {
@@ -197,6 +211,31 @@ func TestParts_ComeAndGoInOrder(t *testing.T) {
 	expectDiary(t, r, "ports to 1, stop c 2s, stop sandbox, unmount, ports gone, remove", "ports", "stop", "unmount", "remove")
 }
 
+// forgetful is a runtime that forgets a pod when it is told to.
+type forgetful struct {
+	*recorded
+	forget chan struct{}
+}
+
+func (r forgetful) RemovePod(ctx context.Context, uid types.UID) error {
+	<-r.forget
+	return r.recorded.RemovePod(ctx, uid)
+}
+
+func TestDeletion_DoesNotWaitForTheRuntimeToForget(t *testing.T) {
+	c, r := startCluster(t), forgetful{record(), make(chan struct{})}
+	c.run(t, r, r.equip)
+	c.create(t, "p", nil)
+	c.waitPhase(t, "p", corev1.PodRunning)
+	c.remove(t, "p", 1)
+	c.waitGone(t, "p")
+	if got := r.diary.read("stop", "unmount", "remove"); got != "stop c 2s, stop sandbox, unmount" {
+		t.Errorf("when it was gone: %s", got)
+	}
+	close(r.forget)
+	expectDiary(t, r.recorded, "remove", "remove")
+}
+
 func TestParts_GoWhenThePodIsDone(t *testing.T) {
 	c, r := startCluster(t), record()
 	c.run(t, r, r.equip)
@@ -277,6 +316,36 @@ func TestHooks_ThatFail(t *testing.T) {
 	c.remove(t, "end", 5)
 	c.hasEvent(t, "end", "FailedPreStopHook", "PreStopHook failed")
 	c.waitGone(t, "end")
+}
+
+// die is the end of a sandbox that nobody has asked for: its containers run on.
+func (r *recorded) die(uid types.UID) {
+	r.mu.Lock()
+	r.dead = uid
+	r.mu.Unlock()
+}
+
+func TestSandbox_Dies(t *testing.T) {
+	c, r := startCluster(t), record()
+	r.hook = func([]string) (int, error) { return 0, nil }
+	k := c.start(t, r, r.equip)
+	c.create(t, "again", func(p *corev1.Pod) { p.Spec.Containers[0].Lifecycle = &corev1.Lifecycle{PreStop: exec("bye")} })
+	r.die(c.waitPhase(t, "again", corev1.PodRunning).UID)
+	k.LookAtAll()
+	expectDiary(t, r, "sandbox in /kubepods, create c 0, exec bye in c, stop c 30s, stop sandbox, sandbox in /kubepods, create c 1", "sandbox", "create", "exec", "stop")
+}
+
+func TestSandbox_DiesWithAllContainers(t *testing.T) {
+	c, r := startCluster(t), record()
+	k := c.start(t, r, r.equip)
+	c.create(t, "over", func(p *corev1.Pod) {
+		script("sleep 0.5; exit 1")(p)
+		p.Spec.RestartPolicy = corev1.RestartPolicyNever
+	})
+	r.die(c.waitPhase(t, "over", corev1.PodRunning).UID)
+	c.waitPhase(t, "over", corev1.PodFailed)
+	k.LookAtAll()
+	expectDiary(t, r, "sandbox in /kubepods, stop sandbox, unmount, free cgroup", "sandbox", "stop", "unmount", "free")
 }
 
 func TestEphemeralContainers(t *testing.T) {

@@ -191,7 +191,7 @@ func (w *worker) advance(ctx context.Context, pod *corev1.Pod, now observed) (wa
 		} else {
 			l.prefetch(todo.start)
 		}
-		if now, err = w.makeSandbox(ctx, pod, now, *l.sandbox); err != nil {
+		if now, err = w.makeSandbox(ctx, hold, pod, now, *l.sandbox); err != nil {
 			if hold.Err() != nil {
 				return 0, nil
 			}
@@ -245,12 +245,13 @@ func (l *launch) restart(ctx context.Context, c *corev1.Container) (wait time.Du
 	return wait
 }
 
-// makeSandbox makes a sandbox, in place of a dead one if there is one.
-func (w *worker) makeSandbox(ctx context.Context, pod *corev1.Pod, now observed, options SandboxOptions) (observed, error) {
+// makeSandbox makes a sandbox, in place of a dead one if there is one. What still runs in that ends as in a pod that is deleted: with
+// its hooks and its grace, which hold may cut short.
+func (w *worker) makeSandbox(ctx, hold context.Context, pod *corev1.Pod, now observed, options SandboxOptions) (observed, error) {
 	runtime, recorder := w.kubelet.config.Runtime, w.kubelet.recorder
 	if now.sandbox != nil {
 		recorder.Event(pod, corev1.EventTypeNormal, "SandboxChanged", "Pod sandbox changed, it will be killed and re-created.")
-		if err := runtime.StopSandbox(ctx, w.uid); err != nil {
+		if err := w.stopAll(hold, pod, now, specGrace(pod)); err != nil {
 			return now, fmt.Errorf("stop the dead sandbox: %w", err)
 		}
 	}

@@ -37,6 +37,7 @@ func (w *worker) end(ctx context.Context, pod *corev1.Pod, now observed, grace t
 				w.warn(ctx, "cannot stop pod", pod, err)
 				return retryDelay, false
 			}
+			w.stopped = true
 			return then()
 		default:
 		}
@@ -49,8 +50,8 @@ func (w *worker) end(ctx context.Context, pod *corev1.Pod, now observed, grace t
 	} else {
 		w.announce(pod, now)
 	}
-	if now.sandbox == nil || !now.sandbox.Ready && !anyRunning(now) {
-		return then()
+	if now.sandbox == nil || w.stopped && !now.sandbox.Ready && !anyRunning(now) {
+		return then() // a dead sandbox that nobody has stopped still has the pod's network
 	}
 	w.reportObserved(pod, now, false)
 	stopping, cancel := context.WithCancel(ctx)
@@ -203,7 +204,7 @@ func (w *worker) finishEnd(ctx context.Context, pod *corev1.Pod) (wait time.Dura
 }
 
 // finishDeletion writes the last status of a pod whose containers have ended, gives back what it had of the node, and lets the
-// API server forget it.
+// API server forget it, and then the runtime.
 func (w *worker) finishDeletion(ctx context.Context, pod *corev1.Pod) (time.Duration, bool) {
 	k := w.kubelet
 	if !w.released {
@@ -211,9 +212,11 @@ func (w *worker) finishDeletion(ctx context.Context, pod *corev1.Pod) (time.Dura
 			return wait, false
 		}
 	}
-	if _, done := w.clean(ctx, pod); !done {
+	if err := w.release(ctx, pod); err != nil {
+		w.warn(ctx, "cannot clean up behind pod", pod, err)
 		return retryDelay, false
 	}
+	w.evictionDone()
 	if !k.status.written(ctx, w.uid) {
 		return retryDelay, false
 	}
@@ -224,6 +227,9 @@ func (w *worker) finishDeletion(ctx context.Context, pod *corev1.Pod) (time.Dura
 	})
 	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
 		w.warn(ctx, "cannot delete pod", pod, err)
+		return retryDelay, false
+	}
+	if _, done := w.clean(ctx, pod); !done { // nobody waits for what the runtime remembers of it
 		return retryDelay, false
 	}
 	// Finalizers may hold the object: the worker stays until the watch says that it is gone.

@@ -40,6 +40,7 @@ type worker struct {
 	prepared prepared
 	resizing resizing
 	stop     *stop             // the end of the containers, under way; nil: they have not been asked to end
+	stopped  bool              // they have ended, and so has the sandbox
 	ended    bool              // nothing is started any more
 	verdict  *corev1.PodStatus // phase, reason and message when it is the kubelet that ended the pod; else nil
 	released bool              // what the pod had of the node, beside the runtime, is given back
