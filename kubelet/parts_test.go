@@ -348,6 +348,23 @@ func TestSandbox_DiesWithAllContainers(t *testing.T) {
 	expectDiary(t, r, "sandbox in /kubepods, stop sandbox, unmount, free cgroup", "sandbox", "stop", "unmount", "free")
 }
 
+func TestLiveness_BacksOff(t *testing.T) {
+	c, r := startCluster(t), record()
+	r.hook = func([]string) (int, error) { return 1, nil }
+	c.run(t, r, func(config *kubelet.Config) { config.RootDir = t.TempDir() })
+	c.create(t, "p", func(p *corev1.Pod) {
+		p.Spec.Containers[0].LivenessProbe = &corev1.Probe{ProbeHandler: corev1.ProbeHandler{Exec: &corev1.ExecAction{Command: []string{"dead"}}}, PeriodSeconds: 1, FailureThreshold: 1}
+	})
+	pod := c.wait(t, "p", "backs off", func(p *corev1.Pod) bool {
+		s := only(p).State.Waiting
+		return s != nil && s.Reason == "CrashLoopBackOff"
+	})
+	if only(pod).RestartCount != 1 || r.diary.read("create") != "create c 0, create c 1" {
+		t.Errorf("status %+v, %s", only(pod), r.diary.read("create"))
+	}
+	c.hasEvent(t, "p", "BackOff", "Back-off restarting failed container c in pod p_default("+string(pod.UID)+")")
+}
+
 func TestEphemeralContainers(t *testing.T) {
 	c, r := startCluster(t), record()
 	c.run(t, r, nil)

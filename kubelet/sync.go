@@ -173,6 +173,11 @@ func (w *worker) advance(ctx context.Context, pod *corev1.Pod, now observed) (wa
 		if k.container.Requested != k.spec.Image {
 			delete(w.backoff, k.spec.Name) // what has failed was another container
 		}
+		if now.healthOf(k.container).failed != "" { // it backs off like one that has crashed
+			ended := *k.container
+			ended.State, ended.Finished = ContainerExited, time.Now()
+			now.containers[k.spec.Name] = &ended
+		}
 	}
 	l := &launch{worker: w, pod: pod, now: now, hold: hold, images: map[string]*imageAnswer{}}
 	if todo.sandbox {
