@@ -42,10 +42,8 @@ func NewApprover(config Config) *Approver {
 
 // Run approves until ctx ends.
 func (a *Approver) Run(ctx context.Context) error {
-	for _, all := range []*informer.Informer{a.serving.nodes.Informer(), a.serving.slices.Informer()} {
-		if err := all.WaitForSync(ctx); err != nil {
-			return err
-		}
+	if err := a.serving.waitForSync(ctx); err != nil {
+		return err
 	}
 	return a.run(ctx, 5, a.handle)
 }

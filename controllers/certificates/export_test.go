@@ -13,10 +13,8 @@ import (
 func ServingDecisions(informers *informer.Factory) func(context.Context, *certificatesv1.CertificateSigningRequest) error {
 	s := newServingApproval(informers)
 	return func(ctx context.Context, csr *certificatesv1.CertificateSigningRequest) error {
-		for _, all := range []*informer.Informer{s.nodes.Informer(), s.slices.Informer()} {
-			if err := all.WaitForSync(ctx); err != nil {
-				return err
-			}
+		if err := s.waitForSync(ctx); err != nil {
+			return err
 		}
 		req, err := parse(csr.Spec.Request)
 		if err != nil {

@@ -1,6 +1,8 @@
 package certificates
 
 import (
+	"cmp"
+	"context"
 	"crypto/x509"
 	"errors"
 	"fmt"
@@ -22,23 +24,35 @@ import (
 // servingApproval decides about kubelets' serving certificates. Upstream leaves these to people and to others' approvers: a kubelet
 // says itself which addresses its node has, so that its word alone would get it a certificate for any address, and with that it
 // could pass for another kubelet or, as one authority signs both, for the API server. So more than its word is asked for: the names are
-// its own, and the addresses are its Node's and nobody else's, neither another Node's nor the API servers'. A
-// request that asks for anything else waits for a person.
+// its own, and the addresses are its Node's and nobody else's, neither another Node's nor the API servers' nor a Service's. Whoever joins
+// chooses his node's name, too, so it must be none that pods call a Service by. A request that asks for anything else waits for a person.
 type servingApproval struct {
-	nodes  informer.Lister[*corev1.Node]
-	slices informer.Lister[*discoveryv1.EndpointSlice]
+	nodes    informer.Lister[*corev1.Node]
+	slices   informer.Lister[*discoveryv1.EndpointSlice]
+	services informer.Lister[*corev1.Service]
 
 	mu    sync.Mutex
 	later map[string]map[string]bool // requests to look at again when a node changes: names by the node's
 }
 
 func newServingApproval(informers *informer.Factory) *servingApproval {
-	nodes, slices := informer.ResourceOf[*corev1.Node](), informer.ResourceOf[*discoveryv1.EndpointSlice]()
-	nodes.DropManagedFields, slices.DropManagedFields = true, true
+	nodes, slices, services := informer.ResourceOf[*corev1.Node](), informer.ResourceOf[*discoveryv1.EndpointSlice](), informer.ResourceOf[*corev1.Service]()
+	nodes.DropManagedFields, slices.DropManagedFields, services.DropManagedFields = true, true, true
 	return &servingApproval{
-		nodes:  informer.ListerFor[*corev1.Node](informers.Informer(nodes)),
-		slices: informer.ListerFor[*discoveryv1.EndpointSlice](informers.Informer(slices)),
+		nodes:    informer.ListerFor[*corev1.Node](informers.Informer(nodes)),
+		slices:   informer.ListerFor[*discoveryv1.EndpointSlice](informers.Informer(slices)),
+		services: informer.ListerFor[*corev1.Service](informers.Informer(services)),
 	}
+}
+
+// waitForSync waits until all that decide looks at is known.
+func (s *servingApproval) waitForSync(ctx context.Context) error {
+	for _, all := range []*informer.Informer{s.nodes.Informer(), s.slices.Informer(), s.services.Informer()} {
+		if err := all.WaitForSync(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // wait has a request looked at again when its node changes: a kubelet asks as soon as it starts, and its Node, or the Node's addresses, may
@@ -100,6 +114,9 @@ func (s *servingApproval) decide(req *x509.CertificateRequest) error {
 		if dns != name {
 			return fmt.Errorf("%q is not the name of node %s", dns, name)
 		}
+		if taken, err := s.isService(dns); err != nil || taken {
+			return cmp.Or(err, fmt.Errorf("%q is the name of a service", dns))
+		}
 	}
 	for _, ip := range req.IPAddresses {
 		if ip.IsLoopback() || ip.IsUnspecified() {
@@ -122,7 +139,17 @@ func (s *servingApproval) others(name string, ips []net.IP) error {
 	if err != nil {
 		return err
 	}
+	services, err := s.services.List("", nil)
+	if err != nil {
+		return err
+	}
 	for _, ip := range ips {
+		is := func(address string) bool { return ip.Equal(net.ParseIP(address)) }
+		for _, service := range services {
+			if slices.ContainsFunc(service.Spec.ClusterIPs, is) {
+				return fmt.Errorf("%s is the address of service %s/%s", ip, service.Namespace, service.Name)
+			}
+		}
 		for _, node := range nodes {
 			if node.Name != name && hasAddress(node, ip) {
 				return fmt.Errorf("%s is an address of node %s as well", ip, node.Name)
@@ -130,13 +157,34 @@ func (s *servingApproval) others(name string, ips []net.IP) error {
 		}
 		for _, slice := range servers {
 			for _, endpoint := range slice.Endpoints {
-				if slices.ContainsFunc(endpoint.Addresses, func(a string) bool { return ip.Equal(net.ParseIP(a)) }) {
+				if slices.ContainsFunc(endpoint.Addresses, is) {
 					return fmt.Errorf("%s is an address of an API server", ip)
 				}
 			}
 		}
 	}
 	return nil
+}
+
+// isService says whether pods may find a Service by a name: NAME.NAMESPACE, NAME.NAMESPACE.svc and what begins with that, or NAME alone where
+// that is everybody's word for something.
+func (s *servingApproval) isService(name string) (bool, error) {
+	service, rest, dotted := strings.Cut(name, ".")
+	if !dotted {
+		return name == "kubernetes" || name == "localhost", nil
+	}
+	namespace, rest, dotted := strings.Cut(rest, ".")
+	if dotted && rest != "svc" && !strings.HasPrefix(rest, "svc.") {
+		return false, nil
+	}
+	if dotted {
+		return true, nil // also of one that is not there yet
+	}
+	_, err := s.services.Get(namespace, service)
+	if apierrors.IsNotFound(err) {
+		return false, nil
+	}
+	return err == nil, err
 }
 
 func hasAddress(node *corev1.Node, ip net.IP) bool {

@@ -11,6 +11,7 @@ import (
 	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
@@ -23,10 +24,14 @@ import (
 func TestApprover_Serving(t *testing.T) {
 	s := apiservertest.Start(t)
 	admin := s.Clientset()
+	const clusterIP = "10.96.0.1" // the API server's, as pods know it
 	nodes := map[string][]corev1.NodeAddress{
 		"n1": {{Type: corev1.NodeInternalIP, Address: "192.0.2.1"}, {Type: corev1.NodeInternalIP, Address: "192.0.2.9"}, {Type: corev1.NodeInternalIP, Address: "192.0.2.5"},
-			{Type: corev1.NodeInternalIP, Address: "127.0.0.1"}, {Type: corev1.NodeHostName, Address: "elsewhere"}},
+			{Type: corev1.NodeInternalIP, Address: "127.0.0.1"}, {Type: corev1.NodeHostName, Address: "elsewhere"},
+			{Type: corev1.NodeInternalIP, Address: clusterIP}},
 		"n2": {{Type: corev1.NodeInternalIP, Address: "192.0.2.2"}, {Type: corev1.NodeExternalIP, Address: "192.0.2.9"}},
+		// Whoever joins chooses his node's name.
+		"kubernetes": nil, "localhost": nil, "kubernetes.default": nil, "new.default.svc.cluster.local": nil, "n3.example.net": nil,
 	}
 	for name, addresses := range nodes {
 		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}, Status: corev1.NodeStatus{Addresses: addresses}}
@@ -44,8 +49,13 @@ func TestApprover_Serving(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if _, err := admin.CoreV1().Services("default").Create(t.Context(), &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Name: "kubernetes"}, Spec: corev1.ServiceSpec{ClusterIP: clusterIP, Ports: []corev1.ServicePort{{Port: 443}}},
+	}, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
+		t.Fatal(err)
+	}
 	clients := map[string]*kubernetes.Clientset{}
-	for _, name := range []string{"n1", "n2"} {
+	for name := range nodes {
 		if clients[name], err = kubernetes.NewForConfig(s.Client("system:node:"+name, "system:nodes")); err != nil {
 			t.Fatal(err)
 		}
@@ -65,6 +75,12 @@ func TestApprover_Serving(t *testing.T) {
 		"another-name":     {"n1", x509.CertificateRequest{DNSNames: []string{"n1", "kubernetes.default.svc"}, IPAddresses: []net.IP{net.IPv4(192, 0, 2, 1)}}, false},
 		"name-it-gave":     {"n1", x509.CertificateRequest{DNSNames: []string{"elsewhere"}}, false},
 		"in-another-name":  {"n2", x509.CertificateRequest{Subject: pkix.Name{CommonName: "system:node:n1"}, IPAddresses: []net.IP{net.IPv4(192, 0, 2, 1)}}, false},
+		"of-a-service":     {"n1", x509.CertificateRequest{IPAddresses: []net.IP{net.ParseIP(clusterIP)}}, false},
+		"as-kubernetes":    {"kubernetes", x509.CertificateRequest{DNSNames: []string{"kubernetes"}}, false},
+		"as-localhost":     {"localhost", x509.CertificateRequest{DNSNames: []string{"localhost"}}, false},
+		"as-a-service":     {"kubernetes.default", x509.CertificateRequest{DNSNames: []string{"kubernetes.default"}}, false},
+		"as-one-to-come":   {"new.default.svc.cluster.local", x509.CertificateRequest{DNSNames: []string{"new.default.svc.cluster.local"}}, false},
+		"with-dots":        {"n3.example.net", x509.CertificateRequest{DNSNames: []string{"n3.example.net"}}, true},
 		"zz-asked-as-last": {"n2", x509.CertificateRequest{IPAddresses: []net.IP{net.IPv4(192, 0, 2, 2)}}, true},
 	}
 	for name, r := range requests {
