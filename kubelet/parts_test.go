@@ -493,6 +493,11 @@ func TestResize(t *testing.T) {
 	if only(c.get(t, "p")).RestartCount != 0 {
 		t.Error("it was restarted")
 	}
+	c.hasEvent(t, "p", "ResizeStarted", `Pod resize started: {"containers":[{"name":"c","resources":{"requests":{"cpu":"500m"}}}],"generation":2}`)
+	c.hasEvent(t, "p", "ResizeCompleted", `Pod resize completed: {"containers":[{"name":"c","resources":{"requests":{"cpu":"500m"}}}],"generation":2}`)
+	c.hasEvent(t, "p", "ResizeCompleted", `Pod resize completed: {"containers":[{"name":"c","resources":{"requests":{"cpu":"200m"}}}],"generation":3}`)
+	c.hasEvent(t, "p", "ResizeInfeasible", `Pod resize Infeasible: {"containers":[{"name":"c","resources":{"requests":{"cpu":"50"}}}],"generation":4,`+
+		`"error":"Node didn't have enough capacity: cpu, requested: 50000, capacity: 2000"}`)
 }
 
 func TestResize_AllocationsOutliveTheKubelet(t *testing.T) {

@@ -28,13 +28,14 @@ func (w *worker) allocate(pod *corev1.Pod) *corev1.Pod {
 	reason, message := k.mayResize(w, pod)
 	if reason != "" {
 		if w.resizing.pending != reason || w.resizing.message != message {
-			k.recorder.Eventf(pod, corev1.EventTypeWarning, "Resize"+reason, "Pod resize %s: %s", reason, message)
+			k.recorder.Event(pod, corev1.EventTypeWarning, "Resize"+reason, resizeMessage(reason, pod, message))
 		}
 		w.resizing.pending, w.resizing.message = reason, message
 		return given
 	}
 	w.resizing = resizing{inProgress: true}
 	k.allocations.give(pod)
+	k.recorder.Event(pod, corev1.EventTypeNormal, "ResizeStarted", resizeMessage("started", pod, ""))
 	return pod
 }
 
@@ -117,6 +118,9 @@ func (w *worker) resize(ctx context.Context, pod *corev1.Pod, now observed) (wai
 		return nil
 	}
 	if len(change) > 0 {
+		if !w.resizing.inProgress { // the kubelet before this one began
+			k.recorder.Event(pod, corev1.EventTypeNormal, "ResizeStarted", resizeMessage("started", pod, ""))
+		}
 		w.resizing.inProgress = true
 		w.reportObserved(pod, now, false)
 		err = cgroup(larger(pod, now.actuated))
@@ -139,13 +143,14 @@ func (w *worker) resize(ctx context.Context, pod *corev1.Pod, now observed) (wai
 			return 0, err
 		}
 		if w.resizing.failed == "" {
-			k.recorder.Eventf(pod, corev1.EventTypeWarning, "ResizeError", "Pod resize failed: %v", err)
+			k.recorder.Event(pod, corev1.EventTypeWarning, "ResizeError", resizeMessage("error", pod, err.Error()))
 		}
 		w.resizing.failed = err.Error()
 		w.warn(ctx, "cannot resize pod", pod, err)
 		return lastRetryDelay, nil
 	}
 	w.resizing.inProgress, w.resizing.failed = false, ""
+	k.recorder.Event(pod, corev1.EventTypeNormal, "ResizeCompleted", resizeMessage("completed", pod, ""))
 	return 0, nil
 }
 
