@@ -2,7 +2,6 @@ package node
 
 import (
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/component-helpers/storage/ephemeral"
 
 	"vigil/kinds/podspec"
@@ -28,12 +27,16 @@ func refsOf(pod *corev1.Pod) *refs {
 		return r // nothing of it runs any more
 	}
 	r.serviceAccount = pod.Spec.ServiceAccountName
-	for _, secret := range pod.Spec.ImagePullSecrets {
-		r.secret(secret.Name)
-	}
-	podspec.VisitContainers(&pod.Spec, nil, func(c *corev1.Container, _ *field.Path) { r.container(c) })
+	podspec.VisitReferences(&pod.Spec,
+		func(secret string) { r.secrets = append(r.secrets, secret) },
+		func(configMap string) { r.configMaps = append(r.configMaps, configMap) })
 	for i := range pod.Spec.Volumes {
-		r.volume(pod, &pod.Spec.Volumes[i])
+		switch volume := &pod.Spec.Volumes[i]; {
+		case volume.PersistentVolumeClaim != nil:
+			r.claims = append(r.claims, volume.PersistentVolumeClaim.ClaimName)
+		case volume.Ephemeral != nil:
+			r.claims = append(r.claims, ephemeral.VolumeClaimName(pod, volume))
+		}
 	}
 	for _, claim := range pod.Spec.ResourceClaims {
 		if claim.ResourceClaimName != nil {
@@ -46,80 +49,6 @@ func refsOf(pod *corev1.Pod) *refs {
 		}
 	}
 	return r
-}
-
-func (r *refs) secret(name string) {
-	if name != "" {
-		r.secrets = append(r.secrets, name)
-	}
-}
-
-func (r *refs) configMap(name string) {
-	if name != "" {
-		r.configMaps = append(r.configMaps, name)
-	}
-}
-
-func (r *refs) container(c *corev1.Container) {
-	for _, from := range c.EnvFrom {
-		if from.SecretRef != nil {
-			r.secret(from.SecretRef.Name)
-		}
-		if from.ConfigMapRef != nil {
-			r.configMap(from.ConfigMapRef.Name)
-		}
-	}
-	for _, env := range c.Env {
-		if env.ValueFrom == nil {
-			continue
-		}
-		if ref := env.ValueFrom.SecretKeyRef; ref != nil {
-			r.secret(ref.Name)
-		}
-		if ref := env.ValueFrom.ConfigMapKeyRef; ref != nil {
-			r.configMap(ref.Name)
-		}
-	}
-}
-
-func (r *refs) volume(pod *corev1.Pod, volume *corev1.Volume) {
-	switch {
-	case volume.Secret != nil:
-		r.secret(volume.Secret.SecretName)
-	case volume.ConfigMap != nil:
-		r.configMap(volume.ConfigMap.Name)
-	case volume.PersistentVolumeClaim != nil:
-		r.claims = append(r.claims, volume.PersistentVolumeClaim.ClaimName)
-	case volume.Ephemeral != nil:
-		r.claims = append(r.claims, ephemeral.VolumeClaimName(pod, volume))
-	case volume.Projected != nil:
-		for _, source := range volume.Projected.Sources {
-			if source.Secret != nil {
-				r.secret(source.Secret.Name)
-			}
-			if source.ConfigMap != nil {
-				r.configMap(source.ConfigMap.Name)
-			}
-		}
-	case volume.CSI != nil && volume.CSI.NodePublishSecretRef != nil:
-		r.secret(volume.CSI.NodePublishSecretRef.Name)
-	case volume.AzureFile != nil:
-		r.secret(volume.AzureFile.SecretName)
-	case volume.CephFS != nil && volume.CephFS.SecretRef != nil:
-		r.secret(volume.CephFS.SecretRef.Name)
-	case volume.Cinder != nil && volume.Cinder.SecretRef != nil:
-		r.secret(volume.Cinder.SecretRef.Name)
-	case volume.FlexVolume != nil && volume.FlexVolume.SecretRef != nil:
-		r.secret(volume.FlexVolume.SecretRef.Name)
-	case volume.ISCSI != nil && volume.ISCSI.SecretRef != nil:
-		r.secret(volume.ISCSI.SecretRef.Name)
-	case volume.RBD != nil && volume.RBD.SecretRef != nil:
-		r.secret(volume.RBD.SecretRef.Name)
-	case volume.ScaleIO != nil && volume.ScaleIO.SecretRef != nil:
-		r.secret(volume.ScaleIO.SecretRef.Name)
-	case volume.StorageOS != nil && volume.StorageOS.SecretRef != nil:
-		r.secret(volume.StorageOS.SecretRef.Name)
-	}
 }
 
 // secretKey names a secret.
