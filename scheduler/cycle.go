@@ -19,24 +19,26 @@ import (
 	"vigil/scheduler/nodecache"
 	"vigil/scheduler/plugins"
 	"vigil/scheduler/queue"
+	"vigil/scheduler/volumes"
 )
 
 // cycle decides where one pod goes and assumes it there. When it fits nowhere the pod is told and put aside.
-func (s *Scheduler) cycle(ctx context.Context, entry *queue.Entry) (node string, ok bool) {
+func (s *Scheduler) cycle(ctx context.Context, entry *queue.Entry) (d decision, ok bool) {
 	began := time.Now()
 	pod := entry.Pod
 	if s.cache.Placed(pod.UID) { // a state from before its binding came late: it would compete with itself
 		s.queue.Done(entry)
-		return "", false
+		return decision{}, false
 	}
-	node, err := s.decide(pod)
+	d, err := s.decide(pod)
 	if err == nil {
-		if err := s.cache.Assume(pod, node); err != nil { // bound by somebody else meanwhile
+		if err := s.cache.Assume(pod, d.node); err != nil { // bound by somebody else meanwhile
 			s.queue.Done(entry)
-			return "", false
+			return decision{}, false
 		}
+		d.binds = d.volumes != nil && d.volumes.Assume(d.object)
 		s.metrics.cycle("scheduled", began)
-		return node, true
+		return d, true
 	}
 	s.metrics.cycle("unschedulable", began)
 	helps := plugins.NodeAdded
@@ -47,18 +49,34 @@ func (s *Scheduler) cycle(ctx context.Context, entry *queue.Entry) (node string,
 	s.queue.Refuse(entry, helps)
 	s.config.Recorder.Event(pod.Pod, corev1.EventTypeWarning, "FailedScheduling", err.Error())
 	s.tell(ctx, pod, err)
-	return "", false
+	return decision{}, false
+}
+
+// decision is where a pod goes.
+type decision struct {
+	node    string
+	object  *corev1.Node
+	volumes *volumes.Plan // nil: the pod has no claims
+	binds   bool          // the plan has something to bind first
 }
 
 type candidate struct {
-	node string
-	pods int // on the node
-	raw  []int64
+	node   string
+	object *corev1.Node
+	pods   int // on the node
+	raw    []int64
 }
 
 // decide finds the best node for a pod. It fails with a *misfitError when there is none.
-func (s *Scheduler) decide(pod *nodecache.Pod) (string, error) {
+func (s *Scheduler) decide(pod *nodecache.Pod) (decision, error) {
 	misfit := &misfitError{reasons: map[string]int{}}
+	var plan *volumes.Plan
+	if len(pod.Claims) > 0 {
+		var err error
+		if plan, err = s.volumes.Plan(pod.Pod, s.cache.Users); err != nil {
+			return decision{}, &misfitError{nodes: s.cache.Len(), anywhere: err.Error(), helps: plugins.StorageChanged}
+		}
+	}
 	var candidates []candidate
 	enough := 0
 	visited, total := s.cache.Visit(s.start, func(node *nodecache.Node) bool {
@@ -68,7 +86,13 @@ func (s *Scheduler) decide(pod *nodecache.Pod) (string, error) {
 				return true
 			}
 		}
-		c := candidate{node: node.Node.Name, pods: len(node.Pods), raw: make([]int64, len(s.scores))}
+		if plan != nil {
+			if reasons := plan.Fits(node.Node); len(reasons) > 0 {
+				misfit.add(reasons, volumesHelp)
+				return true
+			}
+		}
+		c := candidate{node: node.Node.Name, object: node.Node, pods: len(node.Pods), raw: make([]int64, len(s.scores))}
 		for i := range s.scores {
 			c.raw[i] = s.scores[i].Of(pod, node)
 		}
@@ -80,10 +104,14 @@ func (s *Scheduler) decide(pod *nodecache.Pod) (string, error) {
 	}
 	misfit.nodes = total
 	if len(candidates) == 0 {
-		return "", misfit
+		return decision{}, misfit
 	}
-	return s.best(candidates), nil
+	best := s.best(candidates)
+	return decision{node: best.node, object: best.object, volumes: plan}, nil
 }
+
+// volumesHelp is what may help a pod that its claims keep from all nodes.
+const volumesHelp = plugins.NodeAdded | plugins.NodeLabels | plugins.PodRemoved | plugins.StorageChanged
 
 // feasibleEnough is how many nodes that would do are scored: all of up to 100, and a falling share of more, as upstream's
 // percentageOfNodesToScore does.
@@ -98,7 +126,7 @@ func feasibleEnough(total int) int {
 
 // best adds up the weighted scores. Of the best nodes it takes one with the fewest pods, drawn at random, so that pods that
 // ask for next to nothing spread.
-func (s *Scheduler) best(candidates []candidate) string {
+func (s *Scheduler) best(candidates []candidate) candidate {
 	totals := make([]int64, len(candidates))
 	for i, score := range s.scores {
 		var highest int64
@@ -129,7 +157,34 @@ func (s *Scheduler) best(candidates []candidate) string {
 			}
 		}
 	}
-	return candidates[chosen].node
+	return candidates[chosen]
+}
+
+// bindVolumes has the claims of a pod bound, which may take long. A pod whose claims could not be bound goes back to the queue.
+func (s *Scheduler) bindVolumes(ctx context.Context, entry *queue.Entry, d decision) bool {
+	pod := entry.Pod
+	err := d.volumes.Bind(ctx, func() bool {
+		o, ok := s.pods.Indexer().Get(pod.Namespace, pod.Pod.Name)
+		return ok && o.UID() == pod.UID
+	})
+	if err == nil {
+		return true
+	}
+	d.volumes.Release()
+	s.undo(entry)
+	if ctx.Err() == nil {
+		s.config.Logger.Info("volumes could not be bound", "namespace", pod.Namespace, "pod", pod.Pod.Name, "node", d.node, "error", err)
+		s.config.Recorder.Eventf(pod.Pod, corev1.EventTypeWarning, "FailedScheduling", "running PreBind plugin \"VolumeBinding\": %v", err)
+	}
+	return false
+}
+
+// undo takes an assumption back and has the pod tried again; one that is gone is forgotten then.
+func (s *Scheduler) undo(entry *queue.Entry) {
+	s.cache.Forget(entry.Pod.UID)
+	s.queue.Happened(plugins.PodRemoved) // the room is free again
+	s.queue.Retry(entry)
+	s.metrics.failed()
 }
 
 // bind writes the decision. A pod that could not be bound goes back to the queue.
@@ -191,9 +246,10 @@ func (s *Scheduler) tell(ctx context.Context, pod *nodecache.Pod, reason error) 
 
 // misfitError says why a pod fits nowhere: each reason with the number of nodes that gave it.
 type misfitError struct {
-	nodes   int
-	reasons map[string]int
-	helps   plugins.Event
+	nodes    int
+	anywhere string // why it fits nowhere whatever the nodes are; "": see reasons
+	reasons  map[string]int
+	helps    plugins.Event
 }
 
 func (e *misfitError) add(reasons []string, helps plugins.Event) {
@@ -207,6 +263,9 @@ func (e *misfitError) add(reasons []string, helps plugins.Event) {
 func (e *misfitError) Error() string {
 	if e.nodes == 0 {
 		return "no nodes available to schedule pods"
+	}
+	if e.anywhere != "" {
+		return fmt.Sprintf("0/%d nodes are available: %s.", e.nodes, e.anywhere)
 	}
 	parts := make([]string, 0, len(e.reasons))
 	for reason, count := range e.reasons {

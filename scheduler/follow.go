@@ -72,6 +72,9 @@ func (s *Scheduler) podChanged(old, pod *corev1.Pod) {
 
 func (s *Scheduler) podGone(pod *corev1.Pod) {
 	s.queue.Remove(pod.UID)
+	if slices.ContainsFunc(pod.Spec.Volumes, func(v corev1.Volume) bool { return v.PersistentVolumeClaim != nil || v.Ephemeral != nil }) {
+		s.volumes.Wake() // its claims may be being bound for it
+	}
 	if s.cache.Placed(pod.UID) {
 		s.cache.RemovePod(pod.UID)
 		s.queue.Happened(plugins.PodRemoved)

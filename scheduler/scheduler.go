@@ -14,6 +14,7 @@ import (
 	"vigil/scheduler/nodecache"
 	"vigil/scheduler/plugins"
 	"vigil/scheduler/queue"
+	"vigil/scheduler/volumes"
 )
 
 // Config says what a scheduler works with. Client and Informers are required.
@@ -53,6 +54,7 @@ type Scheduler struct {
 	queue   *queue.Queue
 	filters []plugins.Filter
 	scores  []plugins.Score
+	volumes *volumes.Binder
 	metrics *metrics
 
 	pods, nodes *informer.Informer
@@ -69,6 +71,7 @@ func New(config Config) *Scheduler {
 		filters: plugins.Filters(),
 		scores:  plugins.Scores(),
 	}
+	s.volumes = volumes.New(config.Client, config.Informers, func() { s.queue.Happened(plugins.StorageChanged) })
 	s.metrics = newMetrics(config.Registry, s.queue)
 	s.follow()
 	return s
@@ -76,7 +79,7 @@ func New(config Config) *Scheduler {
 
 // Run schedules until ctx ends. What is being bound then is waited for.
 func (s *Scheduler) Run(ctx context.Context) error {
-	for _, i := range []*informer.Informer{s.nodes, s.pods} {
+	for _, i := range append(s.volumes.Informers(), s.nodes, s.pods) {
 		if err := i.WaitForSync(ctx); err != nil {
 			return err
 		}
@@ -89,8 +92,23 @@ func (s *Scheduler) Run(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		node, ok := s.cycle(ctx, entry)
+		d, ok := s.cycle(ctx, entry)
 		if !ok {
+			continue
+		}
+		bind := func() {
+			defer func() { <-slots }()
+			s.bind(ctx, entry, d.node)
+		}
+		if d.binds { // it waits for others, who may never come: that takes no slot
+			binding.Go(func() {
+				if !s.bindVolumes(ctx, entry, d) {
+					return
+				}
+				defer d.volumes.Release()
+				slots <- struct{}{}
+				bind()
+			})
 			continue
 		}
 		select {
@@ -99,9 +117,6 @@ func (s *Scheduler) Run(ctx context.Context) error {
 			s.cache.Forget(entry.Pod.UID)
 			return ctx.Err()
 		}
-		binding.Go(func() {
-			defer func() { <-slots }()
-			s.bind(ctx, entry, node)
-		})
+		binding.Go(bind)
 	}
 }

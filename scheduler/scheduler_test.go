@@ -27,6 +27,7 @@ import (
 // cluster is an API server with a running scheduler and the namespace default.
 type cluster struct {
 	*testing.T
+	server *apiservertest.Server
 	client *kubernetes.Clientset
 }
 
@@ -34,7 +35,7 @@ func start(t *testing.T) cluster {
 	t.Helper()
 	t.Parallel() // pods wait out their backoff most of the time
 	server := apiservertest.Start(t)
-	c := cluster{t, server.Clientset()}
+	c := cluster{t, server, server.Clientset()}
 	_, err := c.client.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "default"}}, metav1.CreateOptions{})
 	if err != nil && !apierrors.IsAlreadyExists(err) {
 		t.Fatal(err)

@@ -35,6 +35,7 @@ type Cache struct {
 	// order has the names of nodes that exist, sorted, so that decisions can be repeated.
 	order []string
 	pods  map[types.UID]place
+	users map[types.NamespacedName]int // of claims: how many pods that are placed use one
 }
 
 type place struct {
@@ -45,7 +46,7 @@ type place struct {
 
 // New makes an empty cache.
 func New() *Cache {
-	return &Cache{nodes: map[string]*Node{}, pods: map[types.UID]place{}}
+	return &Cache{nodes: map[string]*Node{}, pods: map[types.UID]place{}, users: map[types.NamespacedName]int{}}
 }
 
 // SetNode adds a node or replaces what is known of it.
@@ -134,11 +135,28 @@ func (c *Cache) Placed(uid types.UID) bool {
 	return ok
 }
 
+// Users is how many pods that are placed use a claim.
+func (c *Cache) Users(claim types.NamespacedName) int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.users[claim]
+}
+
+// Len is how many nodes there are.
+func (c *Cache) Len() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.order)
+}
+
 func (c *Cache) put(pod *Pod, node string, assumed bool) {
 	n := c.node(node)
 	n.Pods[pod.UID] = pod
 	n.Requested.add(pod.Requests, 1)
 	n.NonZero.add(pod.NonZero, 1)
+	for _, claim := range pod.Claims {
+		c.users[claim]++
+	}
 	c.pods[pod.UID] = place{pod: pod, node: node, assumed: assumed}
 }
 
@@ -151,6 +169,11 @@ func (c *Cache) remove(uid types.UID) {
 	delete(n.Pods, uid)
 	n.Requested.add(at.pod.Requests, -1)
 	n.NonZero.add(at.pod.NonZero, -1)
+	for _, claim := range at.pod.Claims {
+		if c.users[claim]--; c.users[claim] == 0 {
+			delete(c.users, claim)
+		}
+	}
 	delete(c.pods, uid)
 	c.dropIfEmpty(at.node)
 }

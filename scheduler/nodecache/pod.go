@@ -5,6 +5,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	schedulinghelpers "k8s.io/component-helpers/scheduling/corev1"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
+	"k8s.io/component-helpers/storage/ephemeral"
 )
 
 // Pod is a pod as scheduling looks at it. What is computed from the spec is computed once. It is never changed.
@@ -15,6 +16,7 @@ type Pod struct {
 	Requests Resources // what must fit
 	NonZero  Resources // the same for scores: containers without requests count as small ones
 	Ports    []HostPort
+	Claims   []types.NamespacedName // of its volumes
 
 	Affinity  nodeaffinity.RequiredNodeAffinity      // node selector and required node affinity
 	Preferred *nodeaffinity.PreferredSchedulingTerms // nil when there are none
@@ -45,6 +47,14 @@ func NewPod(pod *corev1.Pod) (*Pod, error) {
 		Affinity: nodeaffinity.GetRequiredNodeAffinity(pod),
 	}
 	p.Requests, p.NonZero = podRequests(pod)
+	for i := range pod.Spec.Volumes {
+		switch v := &pod.Spec.Volumes[i]; {
+		case v.PersistentVolumeClaim != nil:
+			p.Claims = append(p.Claims, types.NamespacedName{Namespace: pod.Namespace, Name: v.PersistentVolumeClaim.ClaimName})
+		case v.Ephemeral != nil:
+			p.Claims = append(p.Claims, types.NamespacedName{Namespace: pod.Namespace, Name: ephemeral.VolumeClaimName(pod, v)})
+		}
+	}
 	if a := pod.Spec.Affinity; a != nil && a.NodeAffinity != nil && len(a.NodeAffinity.PreferredDuringSchedulingIgnoredDuringExecution) > 0 {
 		terms, err := nodeaffinity.NewPreferredSchedulingTerms(a.NodeAffinity.PreferredDuringSchedulingIgnoredDuringExecution)
 		if err != nil {

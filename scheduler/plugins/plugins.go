@@ -18,6 +18,7 @@ const (
 	NodeLabels                        // a node's labels changed
 	NodeTaints                        // a node's taints or its unschedulable mark changed
 	PodRemoved                        // a bound pod was deleted or has finished
+	StorageChanged                    // a claim, a volume or a class changed
 )
 
 // Filter is a rule that a node must keep.
