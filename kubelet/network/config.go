@@ -21,7 +21,7 @@ const (
 	ModeAuto   Mode = "auto"    // host-gw to nodes on a network of this node, vxlan to others
 	ModeHostGW Mode = "host-gw" // routes via the other node's address, to nodes on a network of this node only
 	ModeVXLAN  Mode = "vxlan"   // VXLAN to all
-	ModeNone   Mode = "none"    // somebody else sees to it: no routes, and no masquerading either
+	ModeNone   Mode = "none"    // somebody else sees to it: no routes, and no masquerading but for host ports
 )
 
 // ParseMode reads the value of --node-network-mode; "" is ModeAuto.

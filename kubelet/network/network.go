@@ -148,7 +148,7 @@ func (n *Network) round(ctx context.Context) error {
 	return errors.Join(err, n.report(ctx, err))
 }
 
-// sync makes links, addresses, routes, rules and the CNI configuration as they should be, in this order: when the runtime sees the configuration
+// sync makes links, addresses, rules, routes and the CNI configuration as they should be, in this order: when the runtime sees the configuration
 // everything is there for the first pod. It may be called any time, and when nothing is amiss it changes nothing.
 func (n *Network) sync(self peer, peers []peer) error {
 	here, err := look(self)
@@ -160,13 +160,13 @@ func (n *Network) sync(self peer, peers []peer) error {
 	if err := ensureBridge(n.names, self, mtu); err != nil {
 		return fmt.Errorf("bridge %s: %w", n.names.bridge, err)
 	}
+	if err := n.syncRules(self, peers); err != nil { // before the kernel stops dropping what pods send to 127.0.0.1
+		return err
+	}
 	if err := ensureSysctls(n.names.bridge, self); err != nil {
 		return err
 	}
 	if err := applyPlan(n.names, self, here, mtu, todo); err != nil {
-		return err
-	}
-	if err := n.syncRules(self, peers); err != nil {
 		return err
 	}
 	if err := n.ports.sync(n.names); err != nil {

@@ -5,25 +5,26 @@ import (
 	"slices"
 )
 
-// rules are what masquerading depends on.
+// rules are what dropping and masquerading depend on.
 type rules struct {
-	bridge string
-	own    []netip.Prefix // pod networks of this node
-	near   [2][]span      // where packets of pods keep their address, of IPv4 and of IPv6
+	bridge    string
+	own       []netip.Prefix // pod networks of this node
+	elsewhere bool           // packets of pods to elsewhere are masqueraded
+	near      [2][]span      // where packets of pods keep their address, of IPv4 and of IPv6
 }
 
 func (r rules) equal(other rules) bool {
-	return r.bridge == other.bridge && slices.Equal(r.own, other.own) && slices.Equal(r.near[0], other.near[0]) && slices.Equal(r.near[1], other.near[1])
+	return r.bridge == other.bridge && r.elsewhere == other.elsewhere && slices.Equal(r.own, other.own) && slices.Equal(r.near[0], other.near[0]) && slices.Equal(r.near[1], other.near[1])
 }
 
 // syncRules writes the rules anew, in one transaction, when they have to change or somebody has removed them. Connections that
-// there are keep their translations.
+// there are keep their translations. With ModeNone there are still those that host ports need, and what keeps pods off the addresses of localhost.
 func (n *Network) syncRules(self peer, peers []peer) error {
-	if n.config.Mode == ModeNone {
-		return removeTable(n.names.rules)
+	want := rules{bridge: n.names.bridge, own: self.cidrs, elsewhere: n.config.Mode != ModeNone}
+	if want.elsewhere {
+		everybody := append(slices.Clone(peers), self)
+		want.near = [2][]span{podsAndNodes(everybody, true), podsAndNodes(everybody, false)}
 	}
-	everybody := append(slices.Clone(peers), self)
-	want := rules{bridge: n.names.bridge, own: self.cidrs, near: [2][]span{podsAndNodes(everybody, true), podsAndNodes(everybody, false)}}
 	if want.equal(n.rules) {
 		there, err := tableIsComplete(n.names.rules)
 		if err != nil {

@@ -16,7 +16,7 @@ import (
 //	chain postrouting (source NAT)
 //	    from 127.0.0.0/8 to the bridge         masquerade   a host port asked for at localhost
 //	    from own pods to own pods, translated  masquerade   the bridge would take the answer past the translation
-//	    from own pods to pods and nodes        leave
+//	    from own pods to pods and nodes        leave        these two only if elsewhere is ours
 //	    from own pods to elsewhere             masquerade
 func writeRules(name string, r rules) error {
 	c, err := nftables.New()
@@ -46,6 +46,9 @@ func writeRules(name string, r rules) error {
 				continue
 			}
 			rule(post, addressIn(source, own), addressIn(destination, own), translated(), masquerade())
+			if !r.elsewhere {
+				continue
+			}
 			rule(post, addressIn(source, own), inSet(destination, near), leave())
 			rule(post, addressIn(source, own), addressIn(destination, multicast), leave())
 			rule(post, addressIn(source, own), masquerade())

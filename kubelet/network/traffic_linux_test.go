@@ -543,11 +543,47 @@ func TestModeNone(t *testing.T) {
 	if a.hasRoute("10.244.1.0/24") {
 		t.Error("there is a route to the other node's pods")
 	}
-	a.ns.Do(t, func() {
-		if tables, err := tablesLike(tablePrefix); err != nil || len(tables) > 0 {
-			t.Errorf("tables %v, %v", tables, err)
+	inA := serve(t, podA.Do, netip.AddrPortFrom(ipsA[0], 0).String())
+	object := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "one"}}
+	object.Spec.Containers = []corev1.Container{{Ports: []corev1.ContainerPort{
+		{Protocol: "TCP", HostPort: 80, ContainerPort: int32(inA.Port())}, {Protocol: "UDP", HostPort: 80, ContainerPort: int32(inA.Port())},
+	}}}
+	if err := a.network.Set(t.Context(), object, ipsA); err != nil {
+		t.Fatal(err)
+	}
+	seenAs(t, "host port at localhost", a.ns.Do, netip.MustParseAddrPort("127.0.0.1:80"), "10.244.0.1")
+	seenAs(t, "host port of the pod itself", podA.Do, netip.AddrPortFrom(a.ns.Address, 80), "10.244.0.1")
+	// As the bridge takes packets of 127.0.0.0/8 for that, something has to keep those of pods off what listens on localhost.
+	var heard, said net.PacketConn
+	var err error
+	a.ns.Do(t, func() { heard, err = net.ListenPacket("udp4", "0.0.0.0:0") })
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer heard.Close()
+	podA.Do(t, func() {
+		var lo netlink.Link
+		if lo, err = netlink.LinkByName("lo"); err == nil {
+			err = netlink.LinkSetDown(lo) // so that 127.0.0.1 is elsewhere
+		}
+		if err == nil {
+			said, err = net.ListenPacket("udp4", ipsA[0].String()+":0")
 		}
 	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer said.Close()
+	on := heard.LocalAddr().(*net.UDPAddr).Port
+	for _, to := range []net.IP{net.IPv4(127, 0, 0, 1), a.ns.Address.AsSlice()} {
+		if _, err := said.WriteTo([]byte(to.String()), &net.UDPAddr{IP: to, Port: on}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	first := make([]byte, 100)
+	if n, _, err := heard.ReadFrom(first); err != nil || string(first[:n]) != a.ns.Address.String() {
+		t.Errorf("the node has got a pod's packet to %s, %v", first[:n], err)
+	}
 	a.network.mu.Lock()
 	defer a.network.mu.Unlock()
 	if len(a.network.peers) != 1 {
