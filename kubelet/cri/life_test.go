@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/types"
 
 	"vigil/kubelet"
@@ -98,5 +99,42 @@ func TestLife(t *testing.T) {
 	}
 	if _, err := os.Lstat(link); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("the link to the log is still there: %v", err)
+	}
+}
+
+// A sandbox that has been stopped is not stopped again before it is removed: that would call the network's plug-ins once more.
+func TestRemovePod_AfterItsSandboxHasStopped(t *testing.T) {
+	registry := prometheus.NewRegistry()
+	n := startNode(t, func(c *Config) { c.Registerer = registry })
+	stops := func() float64 {
+		t.Helper()
+		families, err := registry.Gather()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, family := range families {
+			for _, m := range family.Metric {
+				if family.GetName() == "kubelet_runtime_operations_total" && m.Label[0].GetValue() == "stop_podsandbox" {
+					return m.Counter.GetValue()
+				}
+			}
+		}
+		return 0
+	}
+	for _, stopped := range []bool{true, false} {
+		pod := newPod("web", []string{"serve"})
+		n.run(pod)
+		before := stops()
+		if stopped {
+			if err := n.StopSandbox(n.context(), pod.UID); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := n.RemovePod(n.context(), pod.UID); err != nil {
+			t.Fatal(err)
+		}
+		if sandbox, _, err := n.Pod(n.context(), pod.UID); err != nil || sandbox != nil || stops() != before+1 {
+			t.Errorf("stopped before: %v; then %+v, %v, stopped %v times", stopped, sandbox, err, stops()-before)
+		}
 	}
 }

@@ -125,10 +125,12 @@ func (r *Runtime) RemovePod(ctx context.Context, uid types.UID) error {
 		return err
 	}
 	reference, known := r.cache.reference(uid), r.cache.known(uid)
-	for id := range known.sandboxes {
-		if _, err := r.client.StopPodSandbox(ctx, &runtimeapi.StopPodSandboxRequest{PodSandboxId: id}); err != nil {
-			r.cache.doubt(uid)
-			return fmt.Errorf("stop sandbox %s: %w", id, err)
+	for id, s := range known.sandboxes {
+		if s.live { // else that is done, and runtimes that remove a sandbox do it again, network plug-ins and all
+			if _, err := r.client.StopPodSandbox(ctx, &runtimeapi.StopPodSandboxRequest{PodSandboxId: id}); err != nil {
+				r.cache.doubt(uid)
+				return fmt.Errorf("stop sandbox %s: %w", id, err)
+			}
 		}
 		if err := r.removeSandbox(ctx, uid, id); err != nil {
 			return err
