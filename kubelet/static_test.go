@@ -82,6 +82,30 @@ func TestStatic_PodsHaveMirrors(t *testing.T) {
 	stop()
 }
 
+// refuser lets nobody in.
+type refuser struct{}
+
+func (refuser) Admit(*corev1.Pod, []*corev1.Pod) *kubelet.Refusal {
+	return &kubelet.Refusal{Reason: "OutOfcpu", Message: "Node didn't have enough resource: cpu"}
+}
+
+func TestStatic_RejectedPodsHaveMirrors(t *testing.T) {
+	c, dir := startCluster(t), t.TempDir()
+	writeManifest(t, dir, "web.yaml", fmt.Sprintf(manifest, "1", "one"))
+	c.run(t, simulated.New(network), func(config *kubelet.Config) {
+		config.StaticPodPath = dir
+		config.Parts.Admitters = []kubelet.Admitter{refuser{}}
+	})
+	pod := c.waitPhase(t, "web-node-1", corev1.PodFailed)
+	if pod.Status.Reason != "OutOfcpu" || pod.Status.Message != "Pod was rejected: Node didn't have enough resource: cpu" {
+		t.Errorf("status: %+v", pod.Status)
+	}
+	if err := os.Remove(filepath.Join(dir, "web.yaml")); err != nil {
+		t.Fatal(err)
+	}
+	c.waitGone(t, "web-node-1")
+}
+
 func TestStatic_MirrorsOfNothingGo(t *testing.T) {
 	c, dir := startCluster(t), t.TempDir()
 	writeManifest(t, dir, "web.yaml", fmt.Sprintf(manifest, "1", "one"))

@@ -64,6 +64,12 @@ func (w *worker) sync(ctx context.Context, pod *corev1.Pod, gone bool) (wait tim
 		return retryDelay, false
 	}
 	w.judge(pod)
+	if w.static && w.ended && !gone { // people see why it does not run
+		if err := k.keepMirror(ctx, pod); err != nil {
+			w.warn(ctx, "cannot show static pod", pod, err)
+			defer func() { wait = earliest(wait, retryDelay) }()
+		}
+	}
 	switch {
 	case gone:
 		grace := forcedGrace
