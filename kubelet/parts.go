@@ -81,12 +81,15 @@ type Environment interface {
 type Files interface {
 	// Hostname is the name that the pod's containers find (spec.hostname, setHostnameAsFQDN, hostnameOverride).
 	Hostname(pod *corev1.Pod) (string, error)
-	// DNS is what the pod's resolv.conf says; warnings are for the event DNSConfigForming.
-	DNS(pod *corev1.Pod) (dns *DNS, warnings []string, err error)
+	// DNS is what the pod's resolv.conf says; warnings are for events about the pod.
+	DNS(pod *corev1.Pod) (dns *DNS, warnings []Warning, err error)
 	// Mounts writes the pod's files that a container mounts, and returns their mounts: none for a container that mounts something
 	// at /etc/hosts itself. The status of pod has its addresses.
 	Mounts(pod *corev1.Pod, container *corev1.Container) ([]Mount, error)
 }
+
+// Warning is for an event.
+type Warning struct{ Reason, Message string }
 
 // Admitter may refuse a pod that was bound to this node: it is rejected with phase Failed.
 type Admitter interface {

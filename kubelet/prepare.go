@@ -170,12 +170,12 @@ func (w *worker) sandboxOptions(ctx context.Context, pod *corev1.Pod) (*SandboxO
 		if options.Hostname, err = parts.Files.Hostname(pod); err != nil {
 			return nil, err
 		}
-		var warnings []string
+		var warnings []Warning
 		if options.DNS, warnings, err = parts.Files.DNS(pod); err != nil {
 			return nil, err
 		}
 		for _, warning := range warnings {
-			w.kubelet.recorder.Event(pod, corev1.EventTypeWarning, "DNSConfigForming", warning)
+			w.kubelet.recorder.Event(pod, corev1.EventTypeWarning, warning.Reason, warning.Message)
 		}
 	}
 	if parts.Volumes != nil {

@@ -28,10 +28,18 @@ func (f *Files) Hostname(pod *corev1.Pod) (string, error) {
 }
 
 // DNS implements kubelet.Files.
-func (f *Files) DNS(pod *corev1.Pod) (dns *kubelet.DNS, warnings []string, err error) {
-	made, warnings, err := f.Resolver.Config(pod)
+func (f *Files) DNS(pod *corev1.Pod) (dns *kubelet.DNS, warnings []kubelet.Warning, err error) {
+	made, cut, err := f.Resolver.Config(pod)
 	if err != nil {
 		return nil, nil, fmt.Errorf("make DNS settings: %w", err)
+	}
+	if f.Resolver.missing(pod) {
+		warnings = append(warnings, kubelet.Warning{Reason: "MissingClusterDNS", Message: fmt.Sprintf(
+			"pod: %q. kubelet does not have ClusterDNS IP configured and cannot create Pod using %q policy. Falling back to %q policy.",
+			fmt.Sprintf("%s_%s(%s)", pod.Name, pod.Namespace, pod.UID), corev1.DNSClusterFirst, corev1.DNSDefault)})
+	}
+	for _, message := range cut {
+		warnings = append(warnings, kubelet.Warning{Reason: "DNSConfigForming", Message: message})
 	}
 	return &made, warnings, nil
 }

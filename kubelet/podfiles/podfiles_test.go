@@ -273,4 +273,25 @@ func TestFiles(t *testing.T) {
 	if dns, warnings, err := f.DNS(pod); err != nil || len(warnings) > 0 || dns.Servers[0] != "10.96.0.10" {
 		t.Errorf("got %+v, %q, %v", dns, warnings, err)
 	}
+	f.Resolver.ClusterDNS = nil
+	pod.UID = "1234"
+	for _, test := range []struct {
+		policy      corev1.DNSPolicy
+		hostNetwork bool
+		warns       bool
+	}{
+		{corev1.DNSClusterFirst, false, true}, {corev1.DNSClusterFirst, true, false}, {corev1.DNSClusterFirstWithHostNet, true, true},
+		{corev1.DNSDefault, false, false}, {corev1.DNSNone, false, false},
+	} {
+		pod.Spec.DNSPolicy, pod.Spec.HostNetwork = test.policy, test.hostNetwork
+		var want []kubelet.Warning
+		if test.warns {
+			want = []kubelet.Warning{{Reason: "MissingClusterDNS", Message: fmt.Sprintf("pod: \"web_%s(1234)\". kubelet does not have ClusterDNS IP configured"+
+				" and cannot create Pod using \"ClusterFirst\" policy. Falling back to \"Default\" policy.", pod.Namespace)}}
+		}
+		_, warnings, err := f.DNS(pod)
+		if diff := cmp.Diff(want, warnings); err != nil || diff != "" {
+			t.Errorf("policy %s, host network %v: %v (-want +got):\n%s", test.policy, test.hostNetwork, err, diff)
+		}
+	}
 }

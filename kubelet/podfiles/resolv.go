@@ -101,6 +101,17 @@ func (r *Resolver) cluster(pod *corev1.Pod, dns *kubelet.DNS) {
 	}
 }
 
+// missing says whether a pod wants the cluster's name servers and there are none.
+func (r *Resolver) missing(pod *corev1.Pod) bool {
+	switch pod.Spec.DNSPolicy {
+	case corev1.DNSNone, corev1.DNSDefault:
+		return false
+	case corev1.DNSClusterFirst:
+		return len(r.ClusterDNS) == 0 && !pod.Spec.HostNetwork
+	}
+	return len(r.ClusterDNS) == 0
+}
+
 // fit cuts the settings to the limits, and says so in upstream's words.
 func fit(dns kubelet.DNS) (fits kubelet.DNS, warnings []string) {
 	if len(dns.Servers) > serversLimit {
