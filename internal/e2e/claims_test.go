@@ -1,0 +1,96 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+const claimManifest = `
+apiVersion: v1
+kind: PersistentVolumeClaim
+metadata: {name: data}
+spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}
+`
+
+// onClaim is a pod that runs one command on the claim data and ends.
+func onClaim(name, command string) string {
+	return fmt.Sprintf(`
+apiVersion: v1
+kind: Pod
+metadata: {name: %s}
+spec:
+  restartPolicy: Never
+  terminationGracePeriodSeconds: 0
+  containers: [{name: c, image: "demo:1", command: [%s], volumeMounts: [{name: v, mountPath: /data}]}]
+  volumes: [{name: v, persistentVolumeClaim: {claimName: data}}]
+`, name, command)
+}
+
+// TestClaims keeps a file beyond the pod that has written it, until the claim goes.
+func TestClaims(t *testing.T) {
+	c := start(t)
+	eventually(t, "a default class", func() error {
+		class, err := c.client().StorageV1().StorageClasses().Get(t.Context(), "local", metav1.GetOptions{})
+		if err == nil && class.Annotations["storageclass.kubernetes.io/is-default-class"] != "true" {
+			err = fmt.Errorf("it is %+v", class)
+		}
+		return err
+	})
+	c.apply(claimManifest)
+	claims, volumes := c.client().CoreV1().PersistentVolumeClaims("default"), c.client().CoreV1().PersistentVolumes()
+	c.hasEvent("data", "waiting for first consumer to be created before binding")
+	ended := func(name string) *corev1.Pod {
+		return c.untilPod(name, "its end", func(pod *corev1.Pod) bool {
+			if pod.Status.Phase == corev1.PodFailed {
+				t.Fatalf("pod %s failed: %s", name, c.kubectl("logs", name))
+			}
+			return pod.Status.Phase == corev1.PodSucceeded
+		})
+	}
+	c.apply(onClaim("writer", `demo, write, /data/greeting, "hello from before"`))
+	ended("writer")
+	c.kubectl("delete", "pod", "writer")
+	c.apply(onClaim("reader", `demo, cat, /data/greeting`))
+	ended("reader")
+	if logs := c.kubectl("logs", "reader"); strings.TrimSpace(logs) != "hello from before" {
+		t.Errorf("the second pod reads %q", logs)
+	}
+	claim, err := claims.Get(t.Context(), "data", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	pv, err := volumes.Get(t.Context(), claim.Spec.VolumeName, metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(filepath.Join(pv.Spec.Local.Path, "greeting")); err != nil || !strings.HasPrefix(pv.Spec.Local.Path, c.dataDir) {
+		t.Errorf("the file on the disk: %v", err)
+	}
+	t.Logf("claims and volumes:\n%s%s", c.kubectl("get", "storageclass,pvc,pv"), strings.Join(c.events("data"), "\n"))
+
+	c.kubectl("delete", "pvc", "data", "--wait=false")
+	if claim, err = claims.Get(t.Context(), "data", metav1.GetOptions{}); err != nil || claim.DeletionTimestamp == nil {
+		t.Fatalf("a claim that a pod uses: %v", err)
+	}
+	c.kubectl("delete", "pod", "reader")
+	eventually(t, "the end of the volume", func() error {
+		if _, err := volumes.Get(context.Background(), pv.Name, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+			return fmt.Errorf("volume %s is there: %v", pv.Name, err)
+		}
+		return nil
+	})
+	if _, err := os.Lstat(pv.Spec.Local.Path); !os.IsNotExist(err) {
+		t.Errorf("the directory is there after the volume: %v", err)
+	}
+	if entries, err := os.ReadDir(filepath.Dir(pv.Spec.Local.Path)); err != nil || len(entries) != 0 {
+		t.Errorf("the node's directory of volumes: %v, %v", entries, err)
+	}
+}
