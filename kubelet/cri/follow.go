@@ -62,7 +62,9 @@ func (r *Runtime) followOnce(ctx context.Context, changed func(types.UID)) error
 	go func() { ended <- r.readEvents(ctx, changed) }()
 	finish := func(err error) error {
 		cancel()
-		<-ended
+		if ended != nil {
+			<-ended
+		}
 		return err
 	}
 
@@ -80,17 +82,12 @@ func (r *Runtime) followOnce(ctx context.Context, changed func(types.UID)) error
 				return err
 			}
 			r.logger.Info("the container runtime sends no events: listing every second")
-			ended <- nil // for finish
-			interval, again = relistWithoutEvents, time.After(retryEvents)
-			ended = nil
+			interval, again, ended = relistWithoutEvents, time.After(retryEvents), nil
 			relist.Reset(interval)
 		case <-again:
 			return errors.New("time to ask for events again")
 		case <-relist.C:
 			if err := r.relistFor(ctx, changed); err != nil {
-				if ended == nil {
-					return err
-				}
 				return finish(err)
 			}
 			relist.Reset(interval)
