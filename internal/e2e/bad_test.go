@@ -144,7 +144,7 @@ func badVolumes(t *testing.T, c *cluster) {
 	c.hasEvent("map", `FailedMount: MountVolume.SetUp failed for volume "v" : configmap "none" not found`)
 	c.hasEvent("directory", fmt.Sprintf(`FailedMount: MountVolume.SetUp failed for volume "v" : hostPath %s/none doesn't exist`, dir))
 	c.hasEvent("unknown", "no volume plugin matched")
-	c.hasEvent("claim", `"none" not found`)
+	c.hasEvent("claim", `FailedScheduling: 0/1 nodes are available: persistentvolumeclaim "none" not found.`)
 	pod := c.waits("escape", "c", "CreateContainerConfigError")
 	if message := container(pod, "c").State.Waiting.Message; message != `failed to prepare subPath for volumeMount "v" of container "c"` {
 		t.Errorf("with a subPath that leads out the container waits with %q", message)

@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -57,4 +58,28 @@ containers: [{name: c, image: "demo:1", env: [{name: COLOUR, valueFrom: {configM
 			t.Errorf("the token in %s is %+v", file, status)
 		}
 	}
+}
+
+// claims: what a pod writes to a claimed volume of the node's disk is there for the next one, and gone with the claim.
+func claims(t *testing.T, c *cluster) {
+	one := func(name, line string) string {
+		return manifest(name, fmt.Sprintf(`restartPolicy: Never, securityContext: {runAsUser: 1000, fsGroup: 2000}, volumes: [{name: v, persistentVolumeClaim: {claimName: data}}],
+containers: [{name: c, image: "demo:1", args: [sh, -c, %q], volumeMounts: [{name: v, mountPath: /v}]}]`, line))
+	}
+	c.apply("{apiVersion: v1, kind: PersistentVolumeClaim, metadata: {name: data}, spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 10Mi}}}}\n---\n" + one("writer", "echo kept > /v/file"))
+	c.kubectl("wait", "--for=jsonpath={.status.phase}=Succeeded", "--timeout="+patience.String(), "pod/writer")
+	volume := c.kubectl("get", "pvc", "data", "-o", "jsonpath={.spec.volumeName}")
+	c.kubectl("delete", "pod", "writer")
+	c.apply(one("reader", "cat /v/file; ls /v"))
+	c.kubectl("wait", "--for=jsonpath={.status.phase}=Succeeded", "--timeout="+patience.String(), "pod/reader")
+	if out := c.kubectl("logs", "reader"); !strings.HasPrefix(out, "kept\n") || !strings.Contains(out, " 1000 2000 5 file") {
+		t.Errorf("the second pod finds %q", out)
+	}
+	c.kubectl("delete", "pod/reader", "pvc/data")
+	c.until("the volume is gone", func() error {
+		if out := c.kubectl("get", "pv", volume, "--ignore-not-found", "-o", "name"); out != "" {
+			return errors.New(out)
+		}
+		return nil
+	})
 }

@@ -1,51 +1,36 @@
 package e2e
 
 import (
+	"strings"
 	"testing"
 )
 
-// TestNode runs everything that leaves the cluster well in one cluster: a subtest for each story, in a namespace of its own, all of a
-// group at once.
+// TestNode runs everything that leaves the cluster well in one cluster: a subtest for each story, in a namespace of its own. Those about pods
+// run at once, the longest first.
 func TestNode(t *testing.T) {
 	c := start(t)
+	type story struct {
+		name string
+		tell func(t *testing.T, c *cluster)
+	}
 	groups := []struct {
 		name    string
-		stories map[string]func(t *testing.T, c *cluster)
+		stories []story
 	}{
-		{"life", map[string]func(t *testing.T, c *cluster){
-			"crashes":     crashes,
-			"probes":      probes,
-			"sessions":    sessions,
-			"logs":        logs,
-			"files":       files,
-			"killed":      killed,
-			"init":        initContainers,
-			"debug":       debug,
-			"resize":      resize,
-			"ports":       ports,
-			"termination": termination,
-			"top":         top,
+		{"pods", []story{
+			{"too much disk", overDisk}, {"top", top}, {"bad commands", badCommands}, {"crashes", crashes}, {"probes", probes},
+			{"bad config", badConfig}, {"bad images", badImages}, {"bad requests", badRequests}, {"bad volumes", badVolumes}, {"too much memory", outOfMemory}, {"does not fit", doesNotFit},
+			{"claims", claims}, {"debug", debug}, {"files", files}, {"init", initContainers}, {"killed", killed}, {"logs", logs}, {"ports", ports},
+			{"resize", resize}, {"sessions", sessions}, {"termination", termination},
 		}},
-		{"bad", map[string]func(t *testing.T, c *cluster){
-			"images":   badImages,
-			"commands": badCommands,
-			"config":   badConfig,
-			"volumes":  badVolumes,
-			"memory":   outOfMemory,
-			"disk":     overDisk,
-			"fit":      doesNotFit,
-			"requests": badRequests,
-		}},
-		{"maintenance", map[string]func(t *testing.T, c *cluster){
-			"drain": drain,
-		}},
+		{"maintenance", []story{{"drain", drain}}},
 	}
 	for _, group := range groups {
 		t.Run(group.name, func(t *testing.T) {
-			for name, story := range group.stories {
-				t.Run(name, func(t *testing.T) {
+			for _, s := range group.stories {
+				t.Run(s.name, func(t *testing.T) {
 					t.Parallel()
-					story(t, c.within(t, group.name+"-"+name))
+					s.tell(t, c.within(t, strings.ReplaceAll(s.name, " ", "-")))
 				})
 			}
 		})
