@@ -564,7 +564,7 @@ func TestModeNone(t *testing.T) {
 	podA.Do(t, func() {
 		var lo netlink.Link
 		if lo, err = netlink.LinkByName("lo"); err == nil {
-			err = netlink.LinkSetDown(lo) // so that 127.0.0.1 is elsewhere
+			err = netlink.AddrDel(lo, &netlink.Addr{IPNet: ipNet(netip.MustParsePrefix("127.0.0.1/8"))}) // so that it is elsewhere
 		}
 		if err == nil {
 			said, err = net.ListenPacket("udp4", ipsA[0].String()+":0")
