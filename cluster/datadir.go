@@ -36,6 +36,9 @@ func DefaultDataDir() string {
 // lockName is the file in a data directory by which a process has it. Every data directory has one.
 const lockName = "vigil.lock"
 
+// errInUse says that another process has a data directory.
+var errInUse = errors.New("in use")
+
 // dataDir is a data directory that this process holds alone.
 type dataDir struct {
 	path string
@@ -64,7 +67,7 @@ func openDataDir(path string) (*dataDir, error) {
 		if errors.Is(err, syscall.EWOULDBLOCK) {
 			owner := make([]byte, 16)
 			n, _ := lock.Read(owner)
-			return nil, fmt.Errorf("data directory %s is in use by process %s; stop it or choose another with --data-dir", path, strings.TrimSpace(string(owner[:n])))
+			return nil, fmt.Errorf("data directory %s is %w by process %s; stop it or choose another with --data-dir", path, errInUse, strings.TrimSpace(string(owner[:n])))
 		}
 		return nil, fmt.Errorf("lock data directory %s: %w", path, err)
 	}

@@ -1,14 +1,18 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/pem"
 	"fmt"
+	"net"
 	"path/filepath"
+	"strconv"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -91,8 +95,9 @@ func (c *UpConfig) prepareJoin(ctx context.Context, dir string) error {
 }
 
 // CreateToken makes a bootstrap token that is good for ttl (0: for ever) and returns it with a kubeconfig for
-// `vigil kubelet --bootstrap-kubeconfig`. dir is the data directory of a running cluster.
-func CreateToken(ctx context.Context, dir string, ttl time.Duration) (token string, kubeconfig []byte, err error) {
+// `vigil kubelet --bootstrap-kubeconfig`. dir is the data directory of a running cluster. server is the API server's URL in the
+// kubeconfig; "": one that other machines reach, if the server listens there, or else the one of this machine alone.
+func CreateToken(ctx context.Context, dir string, ttl time.Duration, server string) (token string, kubeconfig []byte, err error) {
 	client, admin, err := adminClient(dir)
 	if err != nil {
 		return "", nil, err
@@ -114,12 +119,41 @@ func CreateToken(ctx context.Context, dir string, ttl time.Duration) (token stri
 	}
 	current := admin.Contexts[admin.CurrentContext]
 	config := clientcmdapi.NewConfig()
-	config.Clusters[current.Cluster] = admin.Clusters[current.Cluster]
+	cluster := *admin.Clusters[current.Cluster]
+	if server == "" {
+		server = serverForOthers(ctx, client)
+	}
+	cluster.Server = cmp.Or(server, cluster.Server)
+	config.Clusters[current.Cluster] = &cluster
 	config.AuthInfos["bootstrap"] = &clientcmdapi.AuthInfo{Token: id + "." + key}
 	config.Contexts["bootstrap"] = &clientcmdapi.Context{Cluster: current.Cluster, AuthInfo: "bootstrap"}
 	config.CurrentContext = "bootstrap"
 	kubeconfig, err = clientcmd.Write(*config)
 	return id + "." + key, kubeconfig, err
+}
+
+// serverForOthers is the URL under which other machines reach the API server, "" when it does not listen there.
+func serverForOthers(ctx context.Context, client kubernetes.Interface) string {
+	slices, err := client.DiscoveryV1().EndpointSlices(metav1.NamespaceDefault).List(ctx, metav1.ListOptions{LabelSelector: discoveryv1.LabelServiceName + "=kubernetes"})
+	if err != nil {
+		return ""
+	}
+	for _, slice := range slices.Items {
+		for _, endpoint := range slice.Endpoints {
+			for _, port := range slice.Ports {
+				if port.Port == nil || len(endpoint.Addresses) == 0 {
+					continue
+				}
+				address := net.JoinHostPort(endpoint.Addresses[0], strconv.Itoa(int(*port.Port)))
+				conn, err := (&net.Dialer{Timeout: time.Second}).DialContext(ctx, "tcp", address)
+				if err == nil {
+					conn.Close()
+					return "https://" + address
+				}
+			}
+		}
+	}
+	return ""
 }
 
 // adminClient is an administrator's client of the cluster in a data directory, and its kubeconfig.

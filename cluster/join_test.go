@@ -38,7 +38,7 @@ func TestJoin(t *testing.T) {
 		}
 	}()
 	client := adminWhenReady(t, config.DataDir, ended)
-	_, kubeconfig, err := cluster.CreateToken(ctx, config.DataDir, time.Hour)
+	_, kubeconfig, err := cluster.CreateToken(ctx, config.DataDir, time.Hour, "")
 	if err != nil {
 		joined <- nil
 		t.Fatal(err)

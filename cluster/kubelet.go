@@ -3,6 +3,7 @@ package cluster
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/netip"
@@ -30,19 +31,47 @@ type KubeletConfig struct {
 	NodeName              string // --hostname-override; "" is the host's name
 	Runtime               string // RuntimeAuto, RuntimeSimulated or RuntimeContainerd; "": RuntimeAuto
 	Real                  RealConfig
-	PodCIDR               netip.Prefix // --pod-cidr of a simulated node; invalid: what its Node says, as with real ones
-	Labels                map[string]string
-	StatusUpdateFrequency time.Duration // --node-status-update-frequency
-	LeaseDuration         time.Duration // --node-lease-duration-seconds; 0: 40 s
+	PodCIDR               netip.Prefix      // --pod-cidr of a simulated node; invalid: what its Node says, as with real ones
+	Labels                map[string]string // --node-labels
+	NoRegister            bool              // --register-node=false: the Node is made by somebody else
+	Taints                []corev1.Taint    // --register-with-taints: of the Node when it is made
+	ProviderID            string            // --provider-id: of the Node when it is made
+	StatusUpdateFrequency time.Duration     // --node-status-update-frequency; 0: 10 s
+	StatusReportFrequency time.Duration     // --node-status-report-frequency, of an unchanged status; 0: 5 min
+	LeaseDuration         time.Duration     // --node-lease-duration-seconds; 0: 40 s
 	Logger                *slog.Logger
+}
+
+// RunKubeletAlone runs the node of `vigil kubelet`. It marks the data directory as Vigil's, so that `vigil down` knows it; that of a `vigil up`, which
+// runs at the same time, is marked already.
+func RunKubeletAlone(ctx context.Context, config KubeletConfig) error {
+	if kind, _, err := CheckRuntime(cmp.Or(config.Runtime, RuntimeAuto), config.Real); err == nil && kind != RuntimeSimulated {
+		dir, err := openDataDir(cmp.Or(config.Real.DataDir, DefaultDataDir()))
+		if err == nil {
+			defer dir.Close()
+		} else if !errors.Is(err, errInUse) {
+			return err
+		}
+	}
+	return RunKubelet(ctx, config)
 }
 
 // RunKubelet runs one node until ctx ends.
 func RunKubelet(ctx context.Context, config KubeletConfig) error {
+	run, err := PrepareKubelet(ctx, config)
+	if err != nil {
+		return quiet(err)
+	}
+	return run(ctx)
+}
+
+// PrepareKubelet does what comes before a node can run: its certificate, its client. Who has many nodes runs them in goroutines that
+// have not done this: it leaves large stacks behind.
+func PrepareKubelet(ctx context.Context, config KubeletConfig) (run func(ctx context.Context) error, err error) {
 	if config.NodeName == "" {
 		name, err := os.Hostname()
 		if err != nil {
-			return fmt.Errorf("kubelet: %w", err)
+			return nil, fmt.Errorf("kubelet: %w", err)
 		}
 		config.NodeName = name
 	}
@@ -50,40 +79,40 @@ func RunKubelet(ctx context.Context, config KubeletConfig) error {
 		config.Logger = slog.New(slog.DiscardHandler)
 	}
 	if err := config.bootstrap(ctx); err != nil {
-		return quiet(err)
+		return nil, err
 	}
 	server, err := pki.ClientConfig(config.Kubeconfig, config.Logger)
 	if err != nil {
-		return fmt.Errorf("kubelet %s: %w", config.NodeName, err)
+		return nil, fmt.Errorf("kubelet %s: %w", config.NodeName, err)
 	}
 	server.UserAgent = "kubelet"
 	server.QPS = -1
 	server.WarningHandler = rest.NoWarnings{}
 	kind, why, err := CheckRuntime(cmp.Or(config.Runtime, RuntimeAuto), config.Real)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	config.Logger.Info("starting kubelet", "node", config.NodeName, "runtime", kind, "why", why)
-	run := func(ctx context.Context) error { return config.runSimulated(ctx, server) }
-	if kind != RuntimeSimulated {
-		run = func(ctx context.Context) error { return config.runReal(ctx, server) }
+	if kind == RuntimeSimulated {
+		run, err = config.simulated(server)
+	} else {
+		run = func(ctx context.Context) error { return quiet(config.runReal(ctx, server)) }
 	}
-	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error { return quiet(run(ctx)) })
-	if config.RotateCertificates {
+	if err != nil || !config.RotateCertificates {
+		return run, err
+	}
+	return func(ctx context.Context) error {
+		group, ctx := errgroup.WithContext(ctx)
+		group.Go(func() error { return run(ctx) })
 		group.Go(func() error { return config.rotate(ctx) })
-	}
-	return group.Wait()
+		return group.Wait()
+	}, nil
 }
 
-// runSimulated runs a node without containers.
-func (c *KubeletConfig) runSimulated(ctx context.Context, server *rest.Config) error {
+// simulated makes a node without containers.
+func (c *KubeletConfig) simulated(server *rest.Config) (run func(ctx context.Context) error, err error) {
 	config := c.base(server)
-	client, err := kubernetes.NewForConfig(server)
-	if err != nil {
-		return err
-	}
-	config.Runtime = simulated.NewIn(func(ctx context.Context) (netip.Prefix, error) { return c.podNetwork(ctx, client) })
+	config.Runtime = simulated.NewIn(func(ctx context.Context) (netip.Prefix, error) { return c.podNetwork(ctx, server) })
 	config.Addresses = []corev1.NodeAddress{
 		{Type: corev1.NodeInternalIP, Address: nodeAddress().String()},
 		{Type: corev1.NodeHostName, Address: c.NodeName},
@@ -91,18 +120,22 @@ func (c *KubeletConfig) runSimulated(ctx context.Context, server *rest.Config) e
 	config.System = corev1.NodeSystemInfo{OSImage: "simulated", KernelVersion: "simulated"}
 	k, err := kubelet.New(config)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	return k.Run(ctx)
+	return func(ctx context.Context) error { return quiet(k.Run(ctx)) }, nil
 }
 
 // podNetworkPatience is how long the first pod of a simulated node waits for the node's network before it is tried again.
 const podNetworkPatience = 10 * time.Second
 
-// podNetwork is the network of a simulated node's pods.
-func (c *KubeletConfig) podNetwork(ctx context.Context, client kubernetes.Interface) (netip.Prefix, error) {
+// podNetwork is the network of a simulated node's pods. It is asked for once, so the client, 28 KB, goes when it is known.
+func (c *KubeletConfig) podNetwork(ctx context.Context, server *rest.Config) (netip.Prefix, error) {
 	if c.PodCIDR.IsValid() {
 		return c.PodCIDR, nil
+	}
+	client, err := kubernetes.NewForConfig(server)
+	if err != nil {
+		return netip.Prefix{}, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, podNetworkPatience)
 	defer cancel()
@@ -116,7 +149,8 @@ func (c *KubeletConfig) podNetwork(ctx context.Context, client kubernetes.Interf
 // base is what kubelets over any runtime have in common.
 func (c *KubeletConfig) base(server *rest.Config) kubelet.Config {
 	return kubelet.Config{
-		Server: server, NodeName: c.NodeName, Logger: c.Logger, Version: apiserver.KubernetesVersion, Labels: c.Labels,
-		StatusUpdateFrequency: c.StatusUpdateFrequency, LeaseDuration: c.LeaseDuration,
+		Server: server, NodeName: c.NodeName, Logger: c.Logger, Version: apiserver.KubernetesVersion, Labels: c.Labels, Taints: c.Taints,
+		ProviderID: c.ProviderID, NoRegister: c.NoRegister,
+		StatusUpdateFrequency: c.StatusUpdateFrequency, StatusReportFrequency: c.StatusReportFrequency, LeaseDuration: c.LeaseDuration,
 	}
 }

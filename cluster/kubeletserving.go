@@ -49,12 +49,12 @@ type kubeletPort struct {
 }
 
 // serving returns what the server of a kubelet at addresses works with. A certificate that is given by its files is used as it is; else one
-// is asked for with a CertificateSigningRequest, and again in time (--rotate-server-certificates). Without a file of client CAs, those of
+// is made (SelfSigned) or asked for with a CertificateSigningRequest, and again in time (--rotate-server-certificates). Without a file of client CAs, those of
 // the kubeconfig are good for clients, too: the cluster's authority signs both.
-func (c *KubeletConfig) serving(client kubernetes.Interface, certFile, keyFile, clientCAFile string, addresses ...netip.Addr) (kubeletPort, error) {
+func (c *KubeletConfig) serving(client kubernetes.Interface, given NodeServer, addresses ...netip.Addr) (kubeletPort, error) {
 	var p kubeletPort
 	var err error
-	dir := filepath.Dir(c.certFile())
+	dir, clientCAFile := filepath.Dir(c.certFile()), given.ClientCAFile
 	if clientCAFile == "" {
 		clientCAFile = filepath.Join(dir, "ca.crt")
 		if err := writeAuthority(c.Kubeconfig, clientCAFile); err != nil {
@@ -64,13 +64,9 @@ func (c *KubeletConfig) serving(client kubernetes.Interface, certFile, keyFile, 
 	if p.clientCA, err = pki.NewBundle(clientCAFile, c.Logger); err != nil {
 		return p, err
 	}
-	if certFile != "" {
-		pair, err := pki.NewKeyPair(certFile, keyFile, c.Logger)
-		if err != nil {
-			return p, err
-		}
-		p.certificate = pair.GetCertificate
-		return p, nil
+	if given.CertFile != "" || given.SelfSigned {
+		p.certificate, err = componentServer{CertFile: given.CertFile, KeyFile: given.KeyFile, Logger: c.Logger}.certificate()
+		return p, err
 	}
 	s := &servingCertificate{client: client, log: c.Logger, request: certificateRequest{
 		signer: certificatesv1.KubeletServingSignerName, usage: certificatesv1.UsageServerAuth, node: c.NodeName,

@@ -87,7 +87,7 @@ func TestServing(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		_, kubeconfig, err := CreateToken(ctx, dir, time.Hour)
+		_, kubeconfig, err := CreateToken(ctx, dir, time.Hour, "")
 		if err == nil {
 			err = os.WriteFile(config.BootstrapKubeconfig, kubeconfig, 0o600)
 		}
@@ -109,7 +109,7 @@ func TestServing(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, address := range []string{"192.0.2.7", "192.0.2.8"} {
-		port, err := config.serving(client, "", "", "", netip.MustParseAddr(address))
+		port, err := config.serving(client, NodeServer{}, netip.MustParseAddr(address))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -37,14 +37,10 @@ type RealConfig struct {
 	StaticPodPath string // --pod-manifest-path
 	CgroupRoot    string // --cgroup-root; "": one that belongs to DataDir and node
 
-	NodeIP  netip.Addr // --node-ip; invalid: that of the interface with the default route
-	Address string     // --address; "": all of the machine's
-	Port    int        // --port of the kubelet's server; 0: 10250
+	RequestTimeout time.Duration // --runtime-request-timeout; 0: 2 minutes
 
-	// CertFile and KeyFile are what the kubelet's server shows (--tls-cert-file, --tls-private-key-file), ClientCAFile is who signs
-	// those who may come (--client-ca-file).
-	CertFile, KeyFile, ClientCAFile string
-	Anonymous                       bool // --anonymous-auth
+	NodeIP netip.Addr // --node-ip; invalid: that of the interface with the default route
+	Server NodeServer
 
 	ClusterDNS    []string // --cluster-dns
 	ClusterDomain string   // --cluster-domain
@@ -64,7 +60,10 @@ type RealConfig struct {
 	SeccompDefault                          bool     // --seccomp-default
 	SerialPulls                             bool     // --serialize-image-pulls
 	Images                                  NodeImages
-	NoCPUQuota                              bool // --cpu-cfs-quota=false
+	NoCPUQuota                              bool          // --cpu-cfs-quota=false
+	NoStorageLimits                         bool          // --local-storage-capacity-isolation=false: limits of ephemeral storage are not enforced
+	FailSwapOn                              bool          // --fail-swap-on: do not run on a machine with swap
+	VolumeStatsPeriod                       time.Duration // --volume-stats-agg-period: how often what is on disk is counted; 0: a minute
 }
 
 // nodeDir is where everything is that belongs to a node of a data directory.

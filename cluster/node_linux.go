@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -49,6 +50,7 @@ type realNode struct {
 	registry *prometheus.Registry
 
 	daemon      *containerd.Daemon // nil: somebody else's runtime
+	endpoint    string             // of the runtime
 	runtime     *cri.Runtime
 	images      *cri.ImageGC
 	informers   *informer.Factory
@@ -82,7 +84,7 @@ func (c *KubeletConfig) runReal(ctx context.Context, config *rest.Config) error 
 	n.events.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: n.client.CoreV1().Events("")})
 	defer n.events.Shutdown()
 	n.recorder = n.events.NewRecorder(scheme.Scheme, corev1.EventSource{Component: "kubelet", Host: n.name})
-	for _, step := range []func(context.Context) error{n.makeDirs, n.startRuntime, n.measureMachine, n.makeNetwork} {
+	for _, step := range []func(context.Context) error{n.checkMachine, n.makeDirs, n.startRuntime, n.checkRuntime, n.measureMachine, n.makeNetwork} {
 		if err := step(ctx); err != nil {
 			return fmt.Errorf("node %s: %w", n.name, err)
 		}
@@ -112,8 +114,8 @@ func (n *realNode) makeDirs(context.Context) error {
 
 // startRuntime has a container runtime that answers. Images that come with it are there before the first pod.
 func (n *realNode) startRuntime(ctx context.Context) error {
-	endpoint := n.config.RuntimeEndpoint
-	if endpoint == "" {
+	n.endpoint = n.config.RuntimeEndpoint
+	if n.endpoint == "" {
 		daemon := containerd.Config{BinDir: n.config.RuntimeDir, RootDir: filepath.Join(n.config.NodeDir, "containerd"), Logger: n.log}
 		if n.config.Registries != "" {
 			registries, err := containerd.ReadRegistries(n.config.Registries)
@@ -133,7 +135,7 @@ func (n *realNode) startRuntime(ctx context.Context) error {
 			return err
 		}
 		n.parts = append(n.parts, part{"containerd", n.daemon.Run})
-		endpoint, n.config.CNIConfDir = n.daemon.Endpoint(), n.daemon.CNIConfDir()
+		n.endpoint, n.config.CNIConfDir = n.daemon.Endpoint(), n.daemon.CNIConfDir()
 	}
 	memory, err := machine.Memory()
 	if err != nil {
@@ -144,8 +146,8 @@ func (n *realNode) startRuntime(ctx context.Context) error {
 		n.log.Warn("runc was built without libseccomp: containers with the default profile run without a filter of system calls")
 	}
 	config, err := n.config.Images.complete(cri.Config{
-		Endpoint: endpoint, ImageEndpoint: n.config.ImageEndpoint, RootDir: n.config.RootDir, LogDir: n.config.PodLogDir,
-		NoSeccomp: noSeccomp, MemoryCapacity: int64(memory), NoCPUQuota: n.config.NoCPUQuota, SeccompDefault: n.config.SeccompDefault, SerializeImagePulls: n.config.SerialPulls,
+		Endpoint: n.endpoint, ImageEndpoint: n.config.ImageEndpoint, RootDir: n.config.RootDir, LogDir: n.config.PodLogDir,
+		NoSeccomp: noSeccomp, MemoryCapacity: int64(memory), NoCPUQuota: n.config.NoCPUQuota, SeccompDefault: n.config.SeccompDefault, SerializeImagePulls: n.config.SerialPulls, RequestTimeout: n.config.RequestTimeout,
 		Registerer: n.registry, Logger: n.log,
 	})
 	if err != nil {
@@ -174,6 +176,9 @@ func (n *realNode) measureMachine(context.Context) error {
 	reserved.Eviction = eviction.Reservation(n.thresholds, n.capacity)
 	if err := machine.Check(n.capacity, reserved); err != nil {
 		return err
+	}
+	if n.config.NoStorageLimits {
+		delete(n.capacity, corev1.ResourceEphemeralStorage)
 	}
 	n.allocatable = machine.Allocatable(n.capacity, reserved)
 	if n.cgroups, err = cgroups.New(cgroups.Config{Root: n.config.CgroupRoot, PodPidsLimit: n.config.PodPidsLimit, NoCPUCFSQuota: n.config.NoCPUQuota}); err != nil {
@@ -236,7 +241,7 @@ func (n *realNode) makeKubelet(c *KubeletConfig) error {
 	}
 	provider := stats.New(stats.Config{
 		Node: n.name, Pods: func() []*corev1.Pod { return n.kubelet.Pods() }, Runtime: n.runtime.Client(), Images: n.runtime.ImageClient(), Groups: n.cgroups,
-		RootDir: n.config.RootDir, LogDir: n.config.PodLogDir, Volumes: volumeStats(mounts, n.log), Logger: n.log,
+		RootDir: n.config.RootDir, LogDir: n.config.PodLogDir, DiskPeriod: n.config.VolumeStatsPeriod, Volumes: volumeStats(mounts, n.log), Logger: n.log,
 	})
 	if err := n.registry.Register(provider.Collector()); err != nil {
 		return err
@@ -245,7 +250,8 @@ func (n *realNode) makeKubelet(c *KubeletConfig) error {
 		return err
 	}
 	n.eviction = eviction.New(eviction.Config{
-		Thresholds: n.thresholds, TransitionPeriod: n.config.EvictionTransition, MaxPodGrace: n.config.EvictionMaxPodGrace, Node: n.name, Stats: provider, Pods: evictable{n}, Recorder: n.recorder, Registerer: n.registry, Logger: n.log,
+		Thresholds: n.thresholds, TransitionPeriod: n.config.EvictionTransition, MaxPodGrace: n.config.EvictionMaxPodGrace,
+		NoStorageLimits: n.config.NoStorageLimits, Node: n.name, Stats: provider, Pods: evictable{n}, Recorder: n.recorder, Registerer: n.registry, Logger: n.log,
 		Reclaim: eviction.Reclaimer{
 			Containers: func(ctx context.Context) error { return n.runtime.Collect(ctx, n.has) },
 			Images:     n.images.Free,
@@ -281,7 +287,17 @@ func (n *realNode) makeKubelet(c *KubeletConfig) error {
 }
 
 func (n *realNode) makeServer(c *KubeletConfig, provider *stats.Provider) error {
-	port, err := c.serving(n.client, n.config.CertFile, n.config.KeyFile, n.config.ClientCAFile, n.config.NodeIP)
+	healthy := map[string]func(*http.Request) error{"syncloop": func(*http.Request) error { return n.kubelet.Healthy() }}
+	given := n.config.Server
+	if given.HealthzPort != 0 {
+		n.parts = append(n.parts, part{"healthz", func(ctx context.Context) error {
+			return serveHealth(ctx, cmp.Or(given.HealthzAddress, "127.0.0.1"), given.HealthzPort, server.Health(healthy), n.log)
+		}})
+	}
+	if given.Off {
+		return nil
+	}
+	port, err := c.serving(n.client, given, n.config.NodeIP)
 	if err != nil {
 		return err
 	}
@@ -289,12 +305,13 @@ func (n *realNode) makeServer(c *KubeletConfig, provider *stats.Provider) error 
 		n.parts = append(n.parts, part{"serving certificate", port.run})
 	}
 	s, err := server.New(server.Config{
-		Address: n.config.Address, Port: n.config.Port, NodeName: n.name, Certificate: port.certificate, ClientCA: port.clientCA, Client: n.client,
-		Anonymous: n.config.Anonymous, Node: n.kubelet, Runtime: n.runtime, Streams: n.runtime,
+		Address: given.Address, Port: given.Port, NodeName: n.name, Certificate: port.certificate, ClientCA: port.clientCA, Client: n.client,
+		MinVersion: given.TLSMinVersion, CipherSuites: given.TLSCipherSuites,
+		Anonymous: given.Anonymous, NoTokens: given.NoTokens, AllowAll: given.AllowAll, Node: n.kubelet, Runtime: n.runtime, Streams: n.runtime,
 		Handlers: map[string]http.Handler{
 			"/stats/summary": provider.ServeSummary(), "/metrics/resource": provider.ServeResource(), "/metrics/cadvisor": provider.ServeCadvisor(),
 		},
-		Metrics: n.registry, Registerer: n.registry, Configz: n.configz, Logger: n.log,
+		Metrics: n.registry, Registerer: n.registry, Healthy: healthy, Configz: func() any { return c.configuration(n.config) }, Logger: n.log,
 	})
 	if err != nil {
 		return err
@@ -338,11 +355,7 @@ func (n *realNode) self() (*corev1.Node, error) {
 
 // describe completes the Node's status.
 func (n *realNode) describe(status *corev1.NodeStatus) {
-	port := n.config.Port
-	if port == 0 {
-		port = server.DefaultPort
-	}
-	status.DaemonEndpoints.KubeletEndpoint.Port = int32(port)
+	status.DaemonEndpoints.KubeletEndpoint.Port = int32(cmp.Or(n.config.Server.Port, server.DefaultPort))
 	n.runtime.Describe(status)
 	n.describeImages(status)
 	for i := range status.Conditions {

@@ -10,6 +10,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"time"
@@ -291,9 +292,10 @@ func (c *UpConfig) startComponents(ctx context.Context, group *errgroup.Group, c
 		})
 	})
 	group.Go(func() error { return RunScheduler(ctx, component("scheduler", c.SchedulerPort)) })
+	slots := make(chan struct{}, runtime.GOMAXPROCS(0))
 	for i := range c.Nodes {
 		group.Go(func() error {
-			return c.runNode(ctx, i, KubeletConfig{
+			run, err := c.prepareNode(ctx, slots, i, KubeletConfig{
 				Kubeconfig:            filepath.Join(certificates.Dir, pki.NodeConfig(i, NodeName(i))),
 				NodeName:              NodeName(i),
 				Runtime:               c.Runtime,
@@ -303,6 +305,11 @@ func (c *UpConfig) startComponents(ctx context.Context, group *errgroup.Group, c
 				LeaseDuration:         c.NodeLeaseDuration,
 				Logger:                c.Logger.With("component", "kubelet", "node", NodeName(i)),
 			})
+			if err != nil {
+				return quiet(err)
+			}
+			group.Go(func() error { return run(ctx) }) // on a small stack
+			return nil
 		})
 	}
 }
@@ -312,9 +319,9 @@ func (c *UpConfig) realNode(certificates *pki.Set, i int) RealConfig {
 	real, name := c.Real, NodeName(i)
 	real.DataDir = certificates.Dir
 	real.NodeIP = c.nodeAddress(i)
-	real.Address = real.NodeIP.String()
-	real.CertFile, real.KeyFile = certificates.Path(pki.KubeletFile(name)+".crt"), certificates.Path(pki.KubeletFile(name)+".key")
-	real.ClientCAFile = certificates.Path("ca.crt")
+	real.Server.Address = real.NodeIP.String()
+	real.Server.CertFile, real.Server.KeyFile = certificates.Path(pki.KubeletFile(name)+".crt"), certificates.Path(pki.KubeletFile(name)+".key")
+	real.Server.ClientCAFile = certificates.Path("ca.crt")
 	return real
 }
 

@@ -23,10 +23,6 @@ type Config struct {
 	// pods that run whatever the API server says; "" for none.
 	RootDir       string
 	StaticPodPath string
-	// ClusterDNS and ClusterDomain are what pods with dnsPolicy ClusterFirst resolve names with; ResolvConf is the file others do.
-	ClusterDNS    []string
-	ClusterDomain string
-	ResolvConf    string
 
 	// Client and Recorder are made from Server when nil.
 	Client   kubernetes.Interface
@@ -35,7 +31,12 @@ type Config struct {
 	// Registerer gets the kubelet's metrics; nil: there are none to be seen.
 	Registerer prometheus.Registerer
 
-	Labels   map[string]string   // further labels of the Node
+	Labels map[string]string // further labels of the Node
+	// Taints and ProviderID are given to the Node when it is made, not to one that is there. NoRegister leaves making it to others.
+	Taints     []corev1.Taint
+	ProviderID string
+	NoRegister bool
+
 	Capacity corev1.ResourceList // nil: 32 cores, 256 GiB of memory, 110 pods
 	// Allocatable is what pods may have of Capacity; nil: all.
 	Allocatable corev1.ResourceList

@@ -2,6 +2,7 @@ package kubelet
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -25,9 +26,11 @@ func (k *Kubelet) housekeep(ctx context.Context) {
 		k.lookAtAll() // now static pods can be shown
 	}
 	for {
+		k.round.Store(time.Now().UnixNano())
 		k.removeOrphans(ctx)
 		k.removeMirrors(ctx)
 		if k.config.RootDir == "" && k.config.StaticPodPath == "" {
+			k.round.Store(0)
 			return
 		}
 		if err := k.config.Runtime.Collect(ctx, k.has); err != nil && ctx.Err() == nil {
@@ -39,6 +42,15 @@ func (k *Kubelet) housekeep(ctx context.Context) {
 		case <-time.After(housekeepingPeriod):
 		}
 	}
+}
+
+// Healthy says whether the node is looked after: whether the runtime and the file system have answered the search in time. A kubelet that waits for
+// its API server is well.
+func (k *Kubelet) Healthy() error {
+	if began := k.round.Load(); began != 0 && time.Since(time.Unix(0, began)) > 3*housekeepingPeriod {
+		return errors.New("sync Loop took longer than expected")
+	}
+	return nil
 }
 
 // has says whether a pod is one of this node's.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -38,6 +39,7 @@ type Kubelet struct {
 	mu      sync.Mutex
 	workers map[types.UID]*worker
 	running group
+	round   atomic.Int64 // when the last round of housekeeping began, in ns of Unix time; 0: there are none
 }
 
 // New makes a kubelet. It connects to nothing yet.

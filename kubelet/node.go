@@ -48,12 +48,16 @@ func (n *nodeReporter) register(ctx context.Context) error {
 }
 
 func (n *nodeReporter) tryRegister(ctx context.Context) error {
+	if n.config.NoRegister {
+		return n.takeOver(ctx)
+	}
 	status, err := n.makeStatus(ctx, corev1.NodeStatus{})
 	if err != nil {
 		return err
 	}
 	node := &corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{Name: n.config.NodeName, Labels: n.labels()},
+		Spec:       corev1.NodeSpec{ProviderID: n.config.ProviderID, Taints: n.config.Taints},
 		Status:     status,
 	}
 	made, err := n.client.CoreV1().Nodes().Create(ctx, node, metav1.CreateOptions{})
@@ -70,7 +74,11 @@ func (n *nodeReporter) tryRegister(ctx context.Context) error {
 
 // takeOver brings labels and status of a Node that was there already up to date.
 func (n *nodeReporter) takeOver(ctx context.Context) error {
-	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"labels": n.labels()}})
+	metadata := map[string]any{}
+	if !n.config.NoRegister {
+		metadata["labels"] = n.labels()
+	}
+	patch, err := json.Marshal(map[string]any{"metadata": metadata})
 	if err != nil {
 		return fmt.Errorf("encode labels: %w", err)
 	}

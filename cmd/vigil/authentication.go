@@ -70,16 +70,20 @@ func (f *authenticationFlags) fill(c *cluster.APIServerConfig) error {
 			}
 		}
 	}
-	var err error
-	if f.minVersion != "" {
-		if c.TLSMinVersion, err = cliflag.TLSVersion(f.minVersion); err != nil {
+	return parseTLS(f.minVersion, f.cipherSuites, &c.TLSMinVersion, &c.TLSCipherSuites)
+}
+
+// parseTLS reads --tls-min-version and --tls-cipher-suites.
+func parseTLS(minVersion string, cipherSuites []string, version *uint16, suites *[]uint16) (err error) {
+	if minVersion != "" {
+		if *version, err = cliflag.TLSVersion(minVersion); err != nil {
 			return fmt.Errorf("--tls-min-version: %w", err)
 		}
-		if f.minVersion == "VersionTLS10" || f.minVersion == "VersionTLS11" {
-			return fmt.Errorf("--tls-min-version: %s is broken; VersionTLS12 and VersionTLS13 are possible", f.minVersion)
+		if minVersion == "VersionTLS10" || minVersion == "VersionTLS11" {
+			return fmt.Errorf("--tls-min-version: %s is broken; VersionTLS12 and VersionTLS13 are possible", minVersion)
 		}
 	}
-	if c.TLSCipherSuites, err = cliflag.TLSCipherSuites(f.cipherSuites); err != nil {
+	if *suites, err = cliflag.TLSCipherSuites(cipherSuites); err != nil {
 		return fmt.Errorf("--tls-cipher-suites: %w", err)
 	}
 	return nil

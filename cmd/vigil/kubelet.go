@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/netip"
 	"time"
@@ -13,6 +14,8 @@ import (
 
 func newKubelet() *cobra.Command {
 	var config cluster.KubeletConfig
+	var file kubeletFileFlags
+	var object nodeFlags
 	var logs logFlags
 	var podCIDR string
 	var real realFlags
@@ -22,6 +25,10 @@ func newKubelet() *cobra.Command {
 		Short: "Run a node alone",
 		Args:  cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) (err error) {
+			ignored, err := file.apply(command.Flags())
+			if err != nil {
+				return err
+			}
 			if config.Kubeconfig == "" {
 				return errNoKubeconfig
 			}
@@ -33,17 +40,24 @@ func newKubelet() *cobra.Command {
 					return fmt.Errorf("--pod-cidr: %w", err)
 				}
 			}
-			if err := real.apply(&config.Real); err != nil {
+			config.LeaseDuration = time.Duration(leaseSeconds) * time.Second
+			if err := errors.Join(real.apply(&config.Real), object.apply(&config)); err != nil {
 				return err
 			}
-			config.LeaseDuration = time.Duration(leaseSeconds) * time.Second
+			if err := config.Check(); err != nil {
+				return fmt.Errorf("failed to validate kubelet configuration, error: %w", err)
+			}
 			if config.Logger, err = logs.logger(); err != nil {
 				return err
 			}
-			return cluster.Alone(command.Context(), func(ctx context.Context) error { return cluster.RunKubelet(ctx, config) })
+			if len(ignored) > 0 {
+				config.Logger.Warn("these fields of the configuration file have no effect", "fields", ignored)
+			}
+			return cluster.Alone(command.Context(), func(ctx context.Context) error { return cluster.RunKubeletAlone(ctx, config) })
 		},
 	}
 	flags := command.Flags()
+	file.add(flags)
 	flags.StringVar(&config.Kubeconfig, "kubeconfig", "", "API server and the node's client certificate")
 	flags.StringVar(&config.BootstrapKubeconfig, "bootstrap-kubeconfig", "", "with which a certificate is asked for when --kubeconfig is not there yet")
 	flags.StringVar(&config.CertDir, "cert-dir", "", "where certificates are kept that were asked for (default: pki beside --kubeconfig)")
@@ -51,8 +65,10 @@ func newKubelet() *cobra.Command {
 	flags.StringVar(&config.NodeName, "hostname-override", "", "name of the node (default: the host's name)")
 	flags.StringVar(&podCIDR, "pod-cidr", "", "network of the pods of a simulated node (default: what its Node says, as with real ones)")
 	flags.StringVar(&config.Runtime, "runtime", cluster.RuntimeAuto, "container runtime: auto, simulated or containerd")
+	object.add(flags, &config)
 	real.add(flags, &config.Real)
-	flags.DurationVar(&config.StatusUpdateFrequency, "node-status-update-frequency", 0, "how often the node's status is looked at (default 10s)")
+	flags.DurationVar(&config.StatusUpdateFrequency, "node-status-update-frequency", 10*time.Second, "how often the node's status is looked at")
+	flags.DurationVar(&config.StatusReportFrequency, "node-status-report-frequency", 5*time.Minute, "how often an unchanged status is written")
 	flags.IntVar(&leaseSeconds, "node-lease-duration-seconds", 40, "validity of the node's Lease, which is renewed every quarter of it")
 	logs.add(flags)
 	return command

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"net/netip"
 	"strings"
@@ -18,6 +19,12 @@ type realFlags struct {
 	hard, soft, softGrace, reclaim string
 	maxPodGrace                    int64 // s
 	enforce                        []string
+	minTLS                         string
+	ciphers                        []string
+	tokens, serve, rotateServing   bool
+	cpuQuota, storageLimits        bool
+	authorization                  string
+	flags                          *pflag.FlagSet
 }
 
 // add registers the flags that concern a node of its own.
@@ -32,16 +39,48 @@ func (f *realFlags) add(flags *pflag.FlagSet, c *cluster.RealConfig) {
 	flags.StringVar(&c.CNIConfDir, "cni-conf-dir", "", "where a runtime that is not ours looks for its network configuration (default /etc/cni/net.d)")
 	flags.StringVar(&c.CgroupRoot, "cgroup-root", "", "cgroup that pods are in (default: one that belongs to --node-dir)")
 	flags.StringVar(&f.nodeIP, "node-ip", "", "address of the node (default: that of the interface with the default route)")
-	flags.StringVar(&c.Address, "address", "", "address that the kubelet's server listens on (default: all)")
-	flags.IntVar(&c.Port, "port", 10250, "port of the kubelet's server")
-	flags.StringVar(&c.CertFile, "tls-cert-file", "", "serving certificate of the kubelet's server")
-	flags.StringVar(&c.KeyFile, "tls-private-key-file", "", "its key")
-	flags.StringVar(&c.ClientCAFile, "client-ca-file", "", "authorities that sign the clients of the kubelet's server")
-	flags.BoolVar(&c.Anonymous, "anonymous-auth", false, "let requests to the kubelet's server come without credentials, as system:anonymous")
+	flags.DurationVar(&c.RequestTimeout, "runtime-request-timeout", 2*time.Minute, "bound of requests to the container runtime but for pulls and what runs in containers")
+	flags.BoolVar(&c.FailSwapOn, "fail-swap-on", false, "do not run on a machine that swaps")
+	f.addServer(flags, &c.Server)
+}
+
+// addServer registers the flags of the kubelet's server.
+func (f *realFlags) addServer(flags *pflag.FlagSet, s *cluster.NodeServer) {
+	flags.BoolVar(&f.serve, "enable-server", true, "serve what the API server asks a node for: logs, exec, metrics ...")
+	flags.StringVar(&s.Address, "address", "", "address that the kubelet's server listens on (default: all)")
+	flags.IntVar(&s.Port, "port", 10250, "port of the kubelet's server")
+	flags.StringVar(&s.CertFile, "tls-cert-file", "", "serving certificate of the kubelet's server")
+	flags.StringVar(&s.KeyFile, "tls-private-key-file", "", "its key")
+	flags.StringVar(&f.minTLS, "tls-min-version", "", "least TLS version: VersionTLS12 (default) or VersionTLS13")
+	flags.StringSliceVar(&f.ciphers, "tls-cipher-suites", nil, "cipher suites of TLS 1.2")
+	flags.BoolVar(&f.rotateServing, "rotate-server-certificates", true, "ask for a serving certificate, and again in time, when --tls-cert-file gives none; otherwise one is made that nobody else has signed")
+	flags.StringVar(&s.ClientCAFile, "client-ca-file", "", "authorities that sign the clients of the kubelet's server")
+	flags.BoolVar(&s.Anonymous, "anonymous-auth", false, "let requests to the kubelet's server come without credentials, as system:anonymous")
+	flags.BoolVar(&f.tokens, "authentication-token-webhook", true, "ask the API server whose the tokens of requests are; otherwise only client certificates count")
+	flags.StringVar(&f.authorization, "authorization-mode", "Webhook", "who may do what: Webhook asks the API server, AlwaysAllow nobody")
+	flags.StringVar(&s.HealthzAddress, "healthz-bind-address", "127.0.0.1", "address of /healthz without TLS")
+	flags.IntVar(&s.HealthzPort, "healthz-port", cluster.HealthzPort, "port of /healthz without TLS; 0: none")
+}
+
+// applyServer puts what needs parsing into the server's configuration.
+func (f *realFlags) applyServer(s *cluster.NodeServer) error {
+	s.Off, s.NoTokens, s.SelfSigned, s.AllowAll = !f.serve, !f.tokens, !f.rotateServing, false
+	switch f.authorization {
+	case "Webhook":
+	case "AlwaysAllow":
+		s.AllowAll = true
+	default:
+		return fmt.Errorf("--authorization-mode: unknown authorization mode %q", f.authorization)
+	}
+	if (s.CertFile == "") != (s.KeyFile == "") {
+		return errors.New("--tls-cert-file and --tls-private-key-file go together")
+	}
+	return parseTLS(f.minTLS, f.ciphers, &s.TLSMinVersion, &s.TLSCipherSuites)
 }
 
 // addShared registers the flags that `vigil up` has, too.
 func (f *realFlags) addShared(flags *pflag.FlagSet, c *cluster.RealConfig) {
+	f.flags = flags
 	flags.StringVar(&c.RuntimeDir, "runtime-dir", "", "programs of the container runtime (default: runtime beside this program)")
 	flags.StringVar(&c.Registries, "registries", "", "file with mirrors, certificates and credentials of image registries")
 	flags.StringVar(&c.StaticPodPath, "pod-manifest-path", "", "directory of pods that run on the node whatever the API server says")
@@ -65,7 +104,9 @@ func (f *realFlags) addShared(flags *pflag.FlagSet, c *cluster.RealConfig) {
 	flags.BoolVar(&c.SeccompDefault, "seccomp-default", false, "filter system calls of containers that say nothing about it")
 	flags.BoolVar(&c.SerialPulls, "serialize-image-pulls", false, "pull images one after another")
 	addImageFlags(flags, &c.Images)
-	flags.BoolVar(&c.NoCPUQuota, "no-cpu-cfs-quota", false, "do not enforce limits of cpu")
+	flags.BoolVar(&f.cpuQuota, "cpu-cfs-quota", true, "enforce limits of cpu")
+	flags.BoolVar(&f.storageLimits, "local-storage-capacity-isolation", true, "enforce limits of ephemeral storage")
+	flags.DurationVar(&c.VolumeStatsPeriod, "volume-stats-agg-period", time.Minute, "how often what pods have on disk is counted")
 }
 
 // apply puts what needs parsing into the configuration.
@@ -73,6 +114,12 @@ func (f *realFlags) apply(c *cluster.RealConfig) (err error) {
 	if f.nodeIP != "" {
 		if c.NodeIP, err = netip.ParseAddr(f.nodeIP); err != nil {
 			return fmt.Errorf("--node-ip: %w", err)
+		}
+	}
+	c.NoCPUQuota, c.NoStorageLimits = !f.cpuQuota, !f.storageLimits
+	if f.flags.Lookup("enable-server") != nil {
+		if err := f.applyServer(&c.Server); err != nil {
+			return err
 		}
 	}
 	c.EvictionMaxPodGrace = time.Duration(f.maxPodGrace) * time.Second
@@ -84,6 +131,9 @@ func (f *realFlags) apply(c *cluster.RealConfig) (err error) {
 		{"eviction-soft-grace-period", f.softGrace, "=", &c.Eviction.SoftGracePeriod}, {"eviction-minimum-reclaim", f.reclaim, "=", &c.Eviction.MinimumReclaim},
 	} {
 		if it.value == "" {
+			if f.flags.Changed(it.flag) {
+				*it.into = map[string]string{} // none, not the default ones
+			}
 			continue
 		}
 		if *it.into, err = pairs(it.value, it.separator); err != nil {

@@ -25,11 +25,12 @@ const (
 type authorizer struct {
 	client   kubernetes.Interface
 	node     string
+	allowAll bool
 	answered *cache.LRUExpireCache // a SubjectAccessReviewSpec as JSON to bool
 }
 
-func newAuthorizer(client kubernetes.Interface, node string) *authorizer {
-	return &authorizer{client: client, node: node, answered: cache.NewLRUExpireCache(maxDecisions)}
+func newAuthorizer(client kubernetes.Interface, node string, allowAll bool) *authorizer {
+	return &authorizer{client: client, node: node, allowAll: allowAll, answered: cache.NewLRUExpireCache(maxDecisions)}
 }
 
 var verbs = map[string]string{"POST": "create", "GET": "get", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
@@ -46,6 +47,9 @@ var subresources = map[string][]string{
 
 // authorize says whether a user may do what a request asks for. what describes it, for the refusal.
 func (a *authorizer) authorize(r *http.Request, user *authenticationv1.UserInfo) (allowed bool, what string, err error) {
+	if a.allowAll {
+		return true, "", nil
+	}
 	first, _, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
 	wanted, known := subresources[first]
 	if !known {

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -68,6 +69,11 @@ type Config struct {
 	ClientCA    *pki.Bundle          // --client-ca-file
 	Client      kubernetes.Interface // for TokenReviews and SubjectAccessReviews
 	Anonymous   bool                 // --anonymous-auth
+	NoTokens    bool                 // --authentication-token-webhook=false: only client certificates count
+	AllowAll    bool                 // --authorization-mode=AlwaysAllow: who is known, or anonymous where that may be, may do anything
+
+	MinVersion   uint16   // --tls-min-version; 0: TLS 1.2
+	CipherSuites []uint16 // --tls-cipher-suites of TLS 1.2; nil: Go's
 
 	Node    Node
 	Runtime Runtime
@@ -124,8 +130,8 @@ func New(config Config) (*Server, error) {
 	}
 	s := &Server{
 		config: config, log: config.Logger,
-		who:     newAuthenticator(config.ClientCA, config.Client, config.Anonymous),
-		may:     newAuthorizer(config.Client, config.NodeName),
+		who:     newAuthenticator(config.ClientCA, config.Client, config.Anonymous, config.NoTokens),
+		may:     newAuthorizer(config.Client, config.NodeName, config.AllowAll),
 		metrics: newServerMetrics(config.Registerer),
 	}
 	s.handler = s.routes()
@@ -186,7 +192,8 @@ func (s *Server) Run(ctx context.Context) error {
 // tls asks clients for certificates; whether one is good, authentication says, so that a bad one is answered with 401.
 func (s *Server) tls() *tls.Config {
 	conf := &tls.Config{
-		MinVersion:     tls.VersionTLS12,
+		MinVersion:     cmp.Or(s.config.MinVersion, tls.VersionTLS12),
+		CipherSuites:   s.config.CipherSuites,
 		NextProtos:     []string{"h2", "http/1.1"},
 		GetCertificate: s.config.Certificate,
 		ClientAuth:     tls.RequestClientCert,

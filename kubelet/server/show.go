@@ -66,10 +66,24 @@ func writeJSON(w http.ResponseWriter, data []byte) {
 
 // healthz says whether the kubelet works, with all checks or the one that the path names.
 func (s *Server) healthz(w http.ResponseWriter, r *http.Request) {
+	serveChecks(s.config.Healthy, w, r)
+}
+
+// Health answers /healthz and /healthz/CHECK without asking who wants to know: for a port of the node's own (--healthz-port).
+func Health(checks map[string]func(*http.Request) error) http.Handler {
+	mux := http.NewServeMux()
+	serve := func(w http.ResponseWriter, r *http.Request) { serveChecks(checks, w, r) }
+	mux.HandleFunc("GET /healthz", serve)
+	mux.HandleFunc("GET /healthz/{check}", serve)
+	return mux
+}
+
+// serveChecks answers how further checks are, beside those that every component has.
+func serveChecks(further map[string]func(*http.Request) error, w http.ResponseWriter, r *http.Request) {
 	fine := func(*http.Request) error { return nil }
 	checks := map[string]func(*http.Request) error{"ping": fine, "log": fine}
 	names := []string{"ping", "log"}
-	for name, check := range s.config.Healthy {
+	for name, check := range further {
 		checks[name] = check
 		names = append(names, name)
 	}
