@@ -226,3 +226,44 @@ func TestRefresh(t *testing.T) {
 	t.Logf("from write to file: %v", time.Since(began)/changes)
 	must(t, w.manager.Unmount(t.Context(), pod.UID))
 }
+
+// TestProvisionedVolume makes the directory of a volume of the built-in provisioner when a pod first mounts it, and no other directory.
+func TestProvisionedVolume(t *testing.T) {
+	own := filepath.Join(t.TempDir(), "local-volumes")
+	must(t, os.Mkdir(own, 0o711))
+	w := newWorld(t, func(config *Config) { config.LocalVolumes = own })
+	const name = "pvc-0b6c9f0e-6a52-4a5e-9d3c-0d6f2f3a1b2c"
+	volume := func(path, by string) *corev1.PersistentVolume {
+		return &corev1.PersistentVolume{
+			ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{"pv.kubernetes.io/provisioned-by": by}},
+			Spec:       corev1.PersistentVolumeSpec{PersistentVolumeSource: *localSource(path)},
+		}
+	}
+	pod := w.pod("p", nil, named("v", corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}))
+	plugin := &local{own}
+	setUp := func(pv *corev1.PersistentVolume) error {
+		v := &Volume{Pod: pod, PV: pv, Place: Place{PodUID: pod.UID, Plugin: plugin.Name(), Name: name, Dir: filepath.Join(w.root, "volume")}}
+		_, err := plugin.SetUp(t.Context(), v)
+		if err == nil {
+			must(t, plugin.TearDown(t.Context(), v.Place))
+		}
+		return err
+	}
+	path := filepath.Join(own, name)
+	for _, pv := range []*corev1.PersistentVolume{volume(path, "example.com/p"), volume(filepath.Join(own, "x"), "vigil.dev/local")} {
+		if err := setUp(pv); err == nil || !strings.Contains(err.Error(), "does not exist") {
+			t.Errorf("a directory that is not the provisioner's: %v", err)
+		}
+	}
+	must(t, setUp(volume(path, "vigil.dev/local")))
+	info, err := os.Stat(path)
+	must(t, err)
+	if info.Mode().Perm() != 0o777 {
+		t.Errorf("the directory is %v", info.Mode())
+	}
+	must(t, os.WriteFile(filepath.Join(path, "kept"), nil, 0o600))
+	must(t, setUp(volume(path, "vigil.dev/local")))
+	if _, err := os.Stat(filepath.Join(path, "kept")); err != nil {
+		t.Error(err)
+	}
+}
