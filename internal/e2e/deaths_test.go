@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"vigil/kubelet/containerd"
@@ -153,6 +154,35 @@ func TestDeaths(t *testing.T) {
 		c.works("after-stop")
 	})
 
+	t.Run("pods start meanwhile", func(t *testing.T) {
+		c := c.as(t)
+		c.kubectl("create", "deployment", "many", "--image=demo:1", "--replicas=10")
+		running := func(least int) {
+			t.Helper()
+			c.until(fmt.Sprintf("%d of the pods run", least), func() error {
+				out := c.kubectl("get", "pods", "-l", "app=many", "-o", "jsonpath={.items[*].status.phase}")
+				if strings.Count(out, "Running") < least {
+					return errors.New(out)
+				}
+				return nil
+			})
+		}
+		running(1)
+		c.kill()
+		c.up()
+		running(3)
+		if err := syscall.Kill(c.containerd(), syscall.SIGKILL); err != nil {
+			t.Fatal(err)
+		}
+		c.kubectl("rollout", "status", "deployment/many", "--timeout="+patience.String())
+		if out := c.kubectl("get", "pods", "-l", "app=many", "-o", "name"); strings.Count(out, "\n") != 10 {
+			t.Errorf("there are\n%s", out)
+		}
+		c.kubectl("delete", "deployment", "many")
+		c.kubectl("delete", "pods", "-l", "app=many", "--grace-period=1", "--ignore-not-found")
+		c.until("the runtime has the pods of the API alone", c.noStrangers)
+	})
+
 	for restarts, cut := range []struct {
 		name string
 		boot bool
@@ -191,6 +221,35 @@ func TestDeaths(t *testing.T) {
 			c.works("after-cut-" + strconv.Itoa(restarts))
 		})
 	}
+}
+
+// noStrangers fails when the runtime has sandboxes of pods that are not in the API, or several that run of one.
+func (c *cluster) noStrangers() error {
+	sandboxes, err := c.cri().ListPodSandbox(c.t.Context(), &runtimeapi.ListPodSandboxRequest{})
+	if err != nil {
+		return err
+	}
+	list, err := c.client().CoreV1().Pods("").List(c.t.Context(), metav1.ListOptions{})
+	if err != nil {
+		return err
+	}
+	known := map[string]string{} // by UID, the sandbox that runs
+	for i := range list.Items {
+		known[string(list.Items[i].UID)] = ""
+	}
+	for _, sandbox := range sandboxes.Items {
+		running, ok := known[sandbox.Metadata.Uid]
+		if !ok {
+			return fmt.Errorf("sandbox of %s: %v", sandbox.Metadata.Name, sandbox)
+		}
+		if sandbox.State == runtimeapi.PodSandboxState_SANDBOX_READY {
+			if running != "" {
+				return fmt.Errorf("pod %s has the sandboxes %s and %s", sandbox.Metadata.Name, running, sandbox.Id)
+			}
+			known[sandbox.Metadata.Uid] = sandbox.Id
+		}
+	}
+	return nil
 }
 
 // as is the same cluster for a subtest; what it starts is the cluster's.
