@@ -76,12 +76,15 @@ func (c *UpConfig) joinNodes(ctx context.Context, dataDir string) error {
 	return err
 }
 
-// runNode runs the i-th node until ctx ends: in this process, or in one of its own when it is a further one with real containers.
-func (c *UpConfig) runNode(ctx context.Context, i int, config KubeletConfig) error {
-	if c.further == nil || i == 0 {
-		return RunKubelet(ctx, config)
+// prepareNode does what comes before the i-th node can run: in this process, where slots bound how many do so at once, or in one of
+// its own when it is a further one with real containers.
+func (c *UpConfig) prepareNode(ctx context.Context, slots chan struct{}, i int, config KubeletConfig) (run func(ctx context.Context) error, err error) {
+	if c.further != nil && i > 0 {
+		return func(ctx context.Context) error { return c.further.run(ctx, i, config) }, nil
 	}
-	return c.further.run(ctx, i, config)
+	slots <- struct{}{}
+	defer func() { <-slots }()
+	return PrepareKubelet(ctx, config)
 }
 
 // address is the InternalIP of the i-th node. Nil: there is but one, and it has the machine's.

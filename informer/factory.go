@@ -89,11 +89,19 @@ func (f *Factory) Run(ctx context.Context) error {
 	}
 	f.ran = true
 	f.start = func(i *Informer) { wg.Go(func() { _ = i.Run(ctx) }) } // it fails with ctx only
+	var mine *Informer                                               // one needs no goroutine but this one
 	for _, i := range f.informers {
+		if mine == nil {
+			mine = i
+			continue
+		}
 		f.start(i)
 	}
 	f.mu.Unlock()
 
+	if mine != nil {
+		_ = mine.Run(ctx)
+	}
 	<-ctx.Done()
 	f.mu.Lock()
 	f.start = nil

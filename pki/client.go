@@ -2,9 +2,8 @@ package pki
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"crypto/tls"
-	"crypto/x509"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -68,10 +67,10 @@ type reloading struct {
 	now        atomic.Pointer[credentials]
 }
 
-// credentials are what a kubeconfig holds at one time, and the connections made with them.
+// credentials are what a kubeconfig holds at one time, by its digest, and the connections made with them.
 type credentials struct {
-	cert, key, ca []byte
-	transport     *http.Transport
+	digest    [sha256.Size]byte
+	transport *http.Transport
 }
 
 // RoundTrip is an http.RoundTripper's.
@@ -97,14 +96,16 @@ func (r *reloading) load() error {
 	if err := rest.LoadTLSFiles(config); err != nil {
 		return err
 	}
+	digest := sha256.Sum256(bytes.Join([][]byte{config.CertData, config.KeyData, config.CAData}, []byte{0}))
 	old := r.now.Load()
-	if old != nil && bytes.Equal(old.cert, config.CertData) && bytes.Equal(old.key, config.KeyData) && bytes.Equal(old.ca, config.CAData) {
+	if old != nil && old.digest == digest {
 		return nil
 	}
 	pair, err := tls.X509KeyPair(config.CertData, config.KeyData)
 	if err != nil {
 		return err
 	}
+	pair.Leaf = nil // a process may have thousands of clients, and what a handshake asks of a leaf is quickly read again
 	conf := &tls.Config{
 		MinVersion: tls.VersionTLS12, ServerName: config.ServerName, InsecureSkipVerify: config.Insecure,
 	}
@@ -112,12 +113,11 @@ func (r *reloading) load() error {
 		conf.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &pair, nil }
 	}
 	if len(config.CAData) > 0 {
-		conf.RootCAs = x509.NewCertPool()
-		if !conf.RootCAs.AppendCertsFromPEM(config.CAData) {
-			return errors.New("no certificate authority in it")
+		if conf.RootCAs, err = sharedPool(config.CAData); err != nil {
+			return err
 		}
 	}
-	r.now.Store(&credentials{config.CertData, config.KeyData, config.CAData, utilnet.SetTransportDefaults(&http.Transport{
+	r.now.Store(&credentials{digest, utilnet.SetTransportDefaults(&http.Transport{
 		Proxy:               http.ProxyFromEnvironment,
 		DialContext:         (&net.Dialer{Timeout: 30 * time.Second, KeepAlive: 30 * time.Second}).DialContext,
 		TLSClientConfig:     conf,
