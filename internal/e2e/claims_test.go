@@ -94,3 +94,49 @@ func TestClaims(t *testing.T) {
 		t.Errorf("the node's directory of volumes: %v, %v", entries, err)
 	}
 }
+
+// TestClaims_FurtherNode has an ephemeral volume on a node that is a process of its own. Vigil is killed while the pod has it; pod, claim, volume and
+// directory go together.
+func TestClaims_FurtherNode(t *testing.T) {
+	c := start(t, "--nodes", "2")
+	c.apply(`
+apiVersion: v1
+kind: Pod
+metadata: {name: scratch}
+spec:
+  nodeSelector: {kubernetes.io/hostname: node-2}
+  terminationGracePeriodSeconds: 0
+  containers: [{name: c, image: "demo:1", command: [sh, -c, "demo write /data/x y && sleep 3600"], volumeMounts: [{name: v, mountPath: /data}]}]
+  volumes: [{name: v, ephemeral: {volumeClaimTemplate: {spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}}}}]
+`)
+	if pod := c.running("scratch"); pod.Spec.NodeName != "node-2" {
+		t.Fatalf("the pod is on %s", pod.Spec.NodeName)
+	}
+	volumes := c.client().CoreV1().PersistentVolumes()
+	list, err := volumes.List(t.Context(), metav1.ListOptions{})
+	if err != nil || len(list.Items) != 1 {
+		t.Fatalf("volumes: %+v, %v", list, err)
+	}
+	path := list.Items[0].Spec.Local.Path
+	eventually(t, "the pod's file", func() error {
+		_, err := os.Stat(filepath.Join(path, "x"))
+		return err
+	})
+	if !strings.Contains(path, "node-2") {
+		t.Errorf("the volume is in %s", path)
+	}
+	c.kill()
+	c.up()
+	c.kubectl("delete", "pod", "scratch")
+	volumes = c.client().CoreV1().PersistentVolumes()
+	eventually(t, "the end of the volume", func() error {
+		list, err := volumes.List(context.Background(), metav1.ListOptions{})
+		if err == nil && len(list.Items) > 0 {
+			err = fmt.Errorf("there is %+v", list.Items[0].ObjectMeta)
+		}
+		return err
+	})
+	if _, err := os.Lstat(path); !os.IsNotExist(err) {
+		t.Errorf("the directory is there after the volume: %v", err)
+	}
+}

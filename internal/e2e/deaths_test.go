@@ -292,7 +292,7 @@ func (c *cluster) cutPower() {
 	c.kill()
 	c.until("everything is dead", func() error {
 		var left []string
-		for _, name := range []string{"containerd", "containerd-shim", "runc", "pause", "demo"} {
+		for _, name := range []string{filepath.Base(program(c.t)), "containerd", "containerd-shim", "runc", "pause", "demo"} {
 			for _, pid := range processes(c.t, name) {
 				left = append(left, name)
 				_ = syscall.Kill(pid, syscall.SIGKILL) // whether it has ended is looked at next
@@ -314,17 +314,17 @@ func (c *cluster) boot() {
 	}
 	lines := slices.Collect(strings.Lines(string(mounts)))
 	for _, line := range slices.Backward(lines) {
-		if at := strings.Fields(line)[4]; strings.HasPrefix(at, c.dataDir+"/") || strings.HasPrefix(at, "/run/netns/cni-") || strings.HasPrefix(at, "/run/vigil/") {
+		if at := strings.Fields(line)[4]; strings.HasPrefix(at, c.dataDir+"/") || strings.HasPrefix(at, "/run/netns/cni-") || strings.HasPrefix(at, "/run/netns/vigil-") || strings.HasPrefix(at, "/run/vigil/") {
 			if err := syscall.Unmount(at, syscall.MNT_DETACH); err != nil {
 				c.t.Fatalf("unmount %s: %v", at, err)
 			}
 		}
 	}
-	states, err := filepath.Glob("/run/netns/cni-*")
+	namespaces, err := filepath.Glob("/run/netns/[cv]*-*")
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	for _, path := range append(states, "/run/vigil") {
+	for _, path := range append(namespaces, "/run/vigil") {
 		if err := os.RemoveAll(path); err != nil {
 			c.t.Fatal(err)
 		}

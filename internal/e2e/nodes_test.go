@@ -52,6 +52,23 @@ func TestTwoNodes(t *testing.T) {
 	if out := c.demo("two", "fetch", "http://"+one.Status.PodIP+":8080/hostname"); out != "one\n" {
 		t.Errorf("after a restart pod two asks one: %q", out)
 	}
+
+	c.cutPower()
+	c.boot()
+	c.up()
+	for _, name := range []string{"one", "two"} {
+		c.untilPod(name, "started again", func(p *corev1.Pod) bool { return isReady(p) && container(p, "c").RestartCount == 1 })
+	}
+	one, two = c.pod("one"), c.pod("two")
+	c.until("pods reach each other again", func() error {
+		for from, to := range map[string]*corev1.Pod{"one": two, "two": one} {
+			out, errs, err := c.tryKubectl("", "exec", from, "--", "/demo", "fetch", "http://"+to.Status.PodIP+":8080/hostname")
+			if err != nil || out != to.Name+"\n" {
+				return fmt.Errorf("pod %s asks %s: %w\n%s%s", from, to.Name, err, out, errs)
+			}
+		}
+		return nil
+	})
 }
 
 // writeManifest puts a static pod into a directory.
