@@ -178,21 +178,21 @@ func (a *actions) computeInit(pod *corev1.Pod, now observed) (initialized bool) 
 
 // unwanted says why a container that runs should not run on as it is, nil when it should, and whether it is started again.
 func unwanted(pod *corev1.Pod, c *corev1.Container, now observed, have *Container, kind string) (k *kill, again bool) {
-	k = &kill{container: have, spec: c}
+	var message string
+	var grace *int64
 	if have.Requested != c.Image {
-		k.message, again = fmt.Sprintf("%s %s definition changed", kind, c.Name), true // whatever the restart policy says
+		message, again = fmt.Sprintf("%s %s definition changed", kind, c.Name), true // whatever the restart policy says
 	} else if restartToResize(c, now.actuated[c.Name]) {
-		k.message = fmt.Sprintf("Container %s resize requires restart", c.Name)
-		return k, true
+		return &kill{container: have, spec: c, message: fmt.Sprintf("Container %s resize requires restart", c.Name)}, true
 	} else if h := now.healthOf(have); h.failed != "" {
-		k.message, k.grace, again = fmt.Sprintf("%s %s %s", kind, c.Name, h.failed), h.grace, mayRestart(pod, c)
+		message, grace, again = fmt.Sprintf("%s %s %s", kind, c.Name, h.failed), h.grace, mayRestart(pod, c)
 	} else {
 		return nil, false
 	}
 	if again && kind == "Container" {
-		k.message += ", will be restarted"
+		message += ", will be restarted"
 	}
-	return k, again
+	return &kill{container: have, spec: c, message: message, grace: grace}, again
 }
 
 // trigger returns a container whose end restarts all containers of the pod; nil when there is none.

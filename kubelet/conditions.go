@@ -4,9 +4,9 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // owned are the conditions that the kubelet writes. All others belong to somebody else.
@@ -26,7 +26,7 @@ func transient(pod *corev1.Pod, status *corev1.PodStatus, kind corev1.PodConditi
 	}
 	setCondition(&status.Conditions, corev1.PodCondition{
 		Type: kind, Status: corev1.ConditionTrue, Reason: reason, Message: message,
-		ObservedGeneration: pod.Generation, LastTransitionTime: metav1.Now().Rfc3339Copy(),
+		ObservedGeneration: pod.Generation, LastTransitionTime: wholeSeconds(time.Now()),
 	})
 }
 
@@ -35,7 +35,7 @@ func conditions(pod *corev1.Pod, status *corev1.PodStatus, now observed, initial
 	set := func(kind corev1.PodConditionType, ok bool, reason, message string) {
 		want := corev1.PodCondition{
 			Type: kind, Status: corev1.ConditionFalse, Reason: reason, Message: message,
-			ObservedGeneration: pod.Generation, LastTransitionTime: metav1.Now().Rfc3339Copy(),
+			ObservedGeneration: pod.Generation, LastTransitionTime: wholeSeconds(time.Now()),
 		}
 		if ok {
 			want.Status = corev1.ConditionTrue

@@ -11,12 +11,14 @@ import (
 
 // podStatus makes the status of a pod of what the runtime shows. pod has the status that was reported last. Phase, conditions
 // and container states follow upstream's kubelet_pods.go and status/generate.go. final says that nothing runs any more and that
-// nothing will: the phase becomes terminal, and containers of which nothing is known count as lost.
+// nothing will: the phase becomes terminal, and containers of which nothing is known count as lost. The result shares with the
+// status before what has not changed.
 func (w *worker) podStatus(pod *corev1.Pod, now observed, final bool) corev1.PodStatus {
-	status := *pod.Status.DeepCopy()
+	status := pod.Status
+	status.Conditions = slices.Clone(status.Conditions)
 	status.ObservedGeneration = pod.Generation
 	if status.StartTime == nil {
-		began := metav1.Now().Rfc3339Copy()
+		began := wholeSeconds(time.Now())
 		status.StartTime = &began
 	}
 	w.addresses(pod, &status, now)
@@ -50,7 +52,7 @@ func (w *worker) podStatus(pod *corev1.Pod, now observed, final bool) corev1.Pod
 	if e := w.evicted(); e != nil && e.Condition != nil && w.verdict != nil {
 		condition := *e.Condition
 		condition.Status, condition.ObservedGeneration = corev1.ConditionTrue, pod.Generation
-		condition.LastTransitionTime = metav1.Now().Rfc3339Copy()
+		condition.LastTransitionTime = wholeSeconds(time.Now())
 		setCondition(&status.Conditions, condition)
 	}
 	return status
@@ -134,7 +136,7 @@ func (w *worker) containerStatus(pod *corev1.Pod, c *corev1.Container, now obser
 			status.State.Waiting.Reason, status.State.Waiting.Message = why.reason, why.message
 		}
 	case ContainerRunning:
-		status.State.Running = &corev1.ContainerStateRunning{StartedAt: metav1.NewTime(have.Started).Rfc3339Copy()}
+		status.State.Running = &corev1.ContainerStateRunning{StartedAt: wholeSeconds(have.Started)}
 		h := now.healthOf(have)
 		status.Ready = h.ready
 		if h.started {
@@ -171,7 +173,7 @@ func (w *worker) ephemeralStatuses(pod *corev1.Pod, now observed) (statuses []co
 		c := (*corev1.Container)(&pod.Spec.EphemeralContainers[i].EphemeralContainerCommon)
 		status := w.containerStatus(pod, c, now, statusOf(pod.Status.EphemeralContainerStatuses, c.Name))
 		if status.State.Waiting != nil && status.State.Waiting.Reason == "PodInitializing" {
-			status.State.Waiting.Reason = "ContainerCreating"
+			status.State.Waiting = &corev1.ContainerStateWaiting{Reason: "ContainerCreating", Message: status.State.Waiting.Message}
 		}
 		status.Ready, status.Started = false, nil // nobody waits for them
 		statuses = append(statuses, status)
@@ -235,6 +237,9 @@ func (w *worker) exitedStatus(pod *corev1.Pod, c *corev1.Container, have *Contai
 	}
 }
 
+// wholeSeconds is a time as the API has it: without what encoding it would lose.
+func wholeSeconds(t time.Time) metav1.Time { return metav1.Unix(t.Unix(), 0) }
+
 // markLost ends the containers that nothing is known of.
 func markLost(statuses []corev1.ContainerStatus) {
 	for i := range statuses {
@@ -265,6 +270,6 @@ func terminated(c *Container) *corev1.ContainerStateTerminated {
 	}
 	return &corev1.ContainerStateTerminated{
 		ExitCode: c.ExitCode, Signal: c.Signal, Reason: c.Reason, Message: c.Message, ContainerID: c.ID,
-		StartedAt: metav1.NewTime(started).Rfc3339Copy(), FinishedAt: metav1.NewTime(c.Finished).Rfc3339Copy(),
+		StartedAt: wholeSeconds(started), FinishedAt: wholeSeconds(c.Finished),
 	}
 }

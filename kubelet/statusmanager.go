@@ -140,7 +140,8 @@ func (m *statusManager) current(pod *corev1.Pod) bool {
 }
 
 // latest returns the pod with what the kubelet last wanted its status to be, which the watch may not have brought back yet.
-// Without it, times would be drawn anew by every look at a pod whose last status is still under way.
+// Without it, times would be drawn anew by every look at a pod whose last status is still under way. The status is shared: never
+// change what it points to.
 func (m *statusManager) latest(pod *corev1.Pod) *corev1.Pod {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -152,7 +153,7 @@ func (m *statusManager) latest(pod *corev1.Pod) *corev1.Pod {
 	current := *pod
 	switch {
 	case r.static:
-		current.Status = *r.want.DeepCopy()
+		current.Status = r.want
 	case r.wants:
 		current.Status = overlay(r.pod.Status, r.want)
 	default:
@@ -169,9 +170,10 @@ func (r *podRecord) asWanted() bool {
 }
 
 // overlay puts what the kubelet says of a pod over what the API server has, and leaves alone what others say. A pod that has
-// ended stays so.
+// ended stays so. The result shares with both all but the list of conditions.
 func overlay(theirs, ours corev1.PodStatus) corev1.PodStatus {
-	status := *theirs.DeepCopy()
+	status := theirs
+	status.Conditions = slices.Clone(theirs.Conditions)
 	if !finished(&corev1.Pod{Status: theirs}) {
 		status.Phase, status.Reason, status.Message = ours.Phase, ours.Reason, ours.Message
 	}
