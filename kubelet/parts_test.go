@@ -325,6 +325,19 @@ func (r *recorded) die(uid types.UID) {
 	r.mu.Unlock()
 }
 
+// A pod that comes back under its UID, as after a list that was behind, is not lost.
+func TestPod_ComesBack(t *testing.T) {
+	c, r := startCluster(t), record()
+	k := c.start(t, r, r.equip)
+	c.create(t, "p", nil)
+	first := c.waitPhase(t, "p", corev1.PodRunning)
+	k.Gone(first)
+	expectDiary(t, r, "sandbox in /kubepods, remove, sandbox in /kubepods", "sandbox", "remove")
+	c.wait(t, "p", "runs again", func(p *corev1.Pod) bool {
+		return p.Status.Phase == corev1.PodRunning && only(p).Ready && only(p).ContainerID != only(first).ContainerID
+	})
+}
+
 func TestSandbox_Dies(t *testing.T) {
 	c, r := startCluster(t), record()
 	r.hook = func([]string) (int, error) { return 0, nil }

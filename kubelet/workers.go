@@ -9,6 +9,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"vigil/informer"
 )
 
 // resyncPeriod is how often a worker looks at its pod when nothing happens.
@@ -224,5 +226,19 @@ func (w *worker) leave(ctx context.Context) {
 	w.evictionDone()
 	if w.static {
 		k.staticEnded(ctx)
+	} else {
+		k.addAgain(ctx, w)
+	}
+}
+
+// addAgain takes note of a pod once more whose worker was told that it is gone, and which is there.
+func (k *Kubelet) addAgain(ctx context.Context, w *worker) {
+	pod, _ := w.newest()
+	object, there := k.pods.Indexer().Get(pod.Namespace, pod.Name)
+	if !there || ctx.Err() != nil {
+		return
+	}
+	if again, err := informer.As[*corev1.Pod](object); err == nil && again.UID == w.uid {
+		k.add(ctx, again, false)
 	}
 }
