@@ -38,12 +38,12 @@ func (c *contentConfig) put(ctx context.Context, v *Volume, p contents.Payload, 
 	if err != nil {
 		return mounted, err
 	}
-	if group := v.FSGroup(); group != nil && !matches(v.Dir, int(*group), false) {
-		if err := mount.SetGroup(ctx, v.Dir, int(*group), writable, writable|enterable|os.ModeSetgid); err != nil {
+	if group := v.FSGroup(); group != nil && !matches(v.Dir, int(*group), true) {
+		if err := mount.SetGroup(ctx, v.Dir, int(*group), readable, readable|enterable|os.ModeSetgid); err != nil {
 			return mounted, err
 		}
 	}
-	_, err = contents.Write(v.Dir, p, func(dir string) error { return SetOwnership(ctx, v, dir, false) })
+	_, err = contents.Write(v.Dir, p, func(dir string) error { return SetOwnership(ctx, v, dir, true) })
 	return mounted, err
 }
 
@@ -216,7 +216,8 @@ func private(pod *corev1.Pod, byDefault *int32) contents.File {
 	return f
 }
 
-// runsAs is the user that all containers of a pod run as; nil when they differ, or none is named.
+// runsAs is the user that all containers of a pod run as, but for ephemeral ones: whoever debugs a pod does not open its tokens to all. Nil
+// when they differ, or none is named.
 func runsAs(pod *corev1.Pod) *int64 {
 	var common *int64
 	if pod.Spec.SecurityContext != nil {
@@ -240,9 +241,6 @@ func runsAs(pod *corev1.Pod) *int64 {
 	}
 	for i := range pod.Spec.Containers {
 		see(pod.Spec.Containers[i].SecurityContext)
-	}
-	for i := range pod.Spec.EphemeralContainers {
-		see(pod.Spec.EphemeralContainers[i].SecurityContext)
 	}
 	if !same {
 		return nil

@@ -260,16 +260,24 @@ func TestHostPath(t *testing.T) {
 	}
 }
 
-// TestFSGroup gives files of objects to the pod's group, and leaves alone a volume that is already right when the pod says so.
+// TestFSGroup gives files of objects to the pod's group, which may read them, and leaves alone a volume that is already right when the pod says so.
 func TestFSGroup(t *testing.T) {
 	w := newWorld(t)
 	w.configMap("m", map[string]string{"a": "1"})
+	w.secret("s", map[string][]byte{"k": []byte("v")})
 	pod := w.pod("p", func(pod *corev1.Pod) {
 		pod.Spec.SecurityContext = &corev1.PodSecurityContext{FSGroup: new(int64(4242))}
-	}, named("config", fromConfigMap("m")))
+	}, named("config", fromConfigMap("m")), named("token", tokenVolume(3600)), named("secret", fromSecret("s")))
 	for _, value := range []string{"2", "3"} {
 		w.mount(pod)
-		for path, want := range map[string]os.FileMode{"": os.ModeDir | os.ModeSetgid | 0o777, "..data/": os.ModeDir | os.ModeSetgid | 0o775, "a": 0o664} {
+		for _, path := range []string{"/token/token", "/secret/k"} { // what is private is not for the group to write, even here
+			info, err := os.Stat(filepath.Join(w.paths(pod)[filepath.Dir(path)], filepath.Base(path)))
+			must(t, err)
+			if info.Mode() != 0o640 || info.Sys().(*syscall.Stat_t).Gid != 4242 {
+				t.Errorf("%s has mode %v, want 0640 of the group", path, info.Mode())
+			}
+		}
+		for path, want := range map[string]os.FileMode{"": os.ModeDir | os.ModeSetgid | 0o777, "..data/": os.ModeDir | os.ModeSetgid | 0o755, "a": 0o644} {
 			info, err := os.Stat(filepath.Join(w.paths(pod)["/config"], path))
 			must(t, err)
 			if info.Mode() != want || info.Sys().(*syscall.Stat_t).Gid != 4242 {

@@ -45,6 +45,21 @@ func claims(t *testing.T, path string) map[string]any {
 	return c
 }
 
+// TestRunsAs: a debugger that runs as somebody else does not open a pod's tokens to all.
+func TestRunsAs(t *testing.T) {
+	pod := &corev1.Pod{Spec: corev1.PodSpec{SecurityContext: &corev1.PodSecurityContext{RunAsUser: new(int64(4242))}, Containers: []corev1.Container{{}}}}
+	pod.Spec.EphemeralContainers = []corev1.EphemeralContainer{{EphemeralContainerCommon: corev1.EphemeralContainerCommon{
+		SecurityContext: &corev1.SecurityContext{RunAsUser: new(int64(0))},
+	}}}
+	if f := private(pod, nil); f.Mode != 0o600 || f.User == nil || *f.User != 4242 {
+		t.Errorf("mode %v, user %v", f.Mode, f.User)
+	}
+	pod.Spec.InitContainers = []corev1.Container{{SecurityContext: &corev1.SecurityContext{RunAsUser: new(int64(0))}}}
+	if f := private(pod, nil); f.Mode != 0o644 || f.User != nil {
+		t.Errorf("with two users: mode %v, user %v", f.Mode, f.User)
+	}
+}
+
 func TestToken(t *testing.T) {
 	w := newWorld(t)
 	pod := w.pod("p", func(pod *corev1.Pod) {
