@@ -31,11 +31,12 @@ type hostPorts struct {
 
 	mu      sync.Mutex
 	pods    map[types.UID][]hostPort
-	written []hostPort // as the kernel has them; nil: nobody knows
+	pending map[types.UID]struct{} // pods whose change may not be in the kernel yet
+	written []hostPort             // as the kernel has them; nil: nobody knows
 }
 
 func newHostPorts(path string) (*hostPorts, error) {
-	p := &hostPorts{path: path, pods: map[types.UID][]hostPort{}}
+	p := &hostPorts{path: path, pods: map[types.UID][]hostPort{}, pending: map[types.UID]struct{}{}}
 	text, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return p, nil
@@ -72,13 +73,16 @@ func (n *Network) changePorts(pod types.UID, ports []hostPort) error {
 	return n.inside(func() error { return n.ports.sync(n.names) })
 }
 
-// put says whether anything has changed.
+// put says whether there is something to write: a change, or one of before whose writing failed. Whoever tries again must not be told that all
+// is well.
 func (p *hostPorts) put(pod types.UID, ports []hostPort) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if slices.Equal(p.pods[pod], ports) {
-		return false
+		_, failed := p.pending[pod]
+		return failed
 	}
+	p.pending[pod] = struct{}{}
 	if len(ports) == 0 {
 		delete(p.pods, pod)
 	} else {
@@ -128,12 +132,16 @@ func (p *hostPorts) sync(names names) error {
 	defer p.mu.Unlock()
 	all := p.sortedLocked()
 	if p.written != nil && slices.Equal(p.written, all) {
-		if len(all) == 0 {
-			return nil
+		there, err := len(all) == 0, error(nil)
+		if !there {
+			there, err = tableIsComplete(names.ports)
 		}
-		there, err := tableIsComplete(names.ports)
-		if err != nil || there {
+		if err != nil {
 			return err
+		}
+		if there {
+			clear(p.pending)
+			return nil
 		}
 	}
 	text, err := json.Marshal(p.pods)
@@ -150,6 +158,7 @@ func (p *hostPorts) sync(names names) error {
 		return err
 	}
 	p.written = all
+	clear(p.pending)
 	return nil
 }
 
