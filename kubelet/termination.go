@@ -42,6 +42,9 @@ func (w *worker) end(ctx context.Context, pod *corev1.Pod, now observed, grace t
 		default:
 		}
 		if grace >= s.grace {
+			if anyRunning(now) { // readiness is told to the last: nothing new is to be sent to whom nobody is ready
+				w.reportObserved(pod, now, false)
+			}
 			return 0, false // the stop is under way and will wake us
 		}
 		s.cancel()
