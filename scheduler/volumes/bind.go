@@ -137,8 +137,8 @@ func (p *Plan) check(since map[types.UID]string) (bool, error) {
 			return nil
 		}
 		pv := p.binder.volume(now.Spec.VolumeName)
-		if pv == nil {
-			done = false // the cache is behind
+		if pv == nil || now.Status.Phase != corev1.ClaimBound {
+			done = false // the cache is behind, or the last write is, without which the kubelet does not take the claim
 			return nil
 		}
 		if err := volume.CheckNodeAffinity(pv, node.Labels); err != nil {
