@@ -79,7 +79,8 @@ func subscript(path, of string) (key string, ok bool) {
 }
 
 // Resource returns the request or limit of a container that a resourceFieldRef names, in units of its divisor, rounded up. own is
-// the container that asks; nil when the reference names one. A limit that is not there is what the node has.
+// the container that asks; nil when the reference names one. A limit that is not there is the pod's, or else
+// what the node has.
 func Resource(pod *corev1.Pod, own *corev1.Container, ref *corev1.ResourceFieldSelector, allocatable corev1.ResourceList) (string, error) {
 	of := own
 	if ref.ContainerName != "" {
@@ -101,6 +102,9 @@ func Resource(pod *corev1.Pod, own *corev1.Container, ref *corev1.ResourceFieldS
 		quantity = limit
 	} else if !strings.HasPrefix(name, corev1.ResourceHugePagesPrefix) {
 		quantity = allocatable[resourceName]
+		if pod.Spec.Resources != nil && !pod.Spec.Resources.Limits.Name(resourceName, resource.DecimalSI).IsZero() {
+			quantity = pod.Spec.Resources.Limits[resourceName]
+		}
 	}
 	divisor := ref.Divisor
 	if divisor.IsZero() {

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -26,5 +27,21 @@ func TestField_Maps(t *testing.T) {
 	}
 	if got, err := Field(pod, "metadata.labels['app"); err == nil {
 		t.Errorf("a broken path gave %q", got)
+	}
+}
+
+// TestResource_NoLimit: a container without a limit may use what the pod may, or else what the node has.
+func TestResource_NoLimit(t *testing.T) {
+	list := func(memory string) corev1.ResourceList {
+		return corev1.ResourceList{corev1.ResourceMemory: resource.MustParse(memory)}
+	}
+	pod := &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c"}}}}
+	ref := &corev1.ResourceFieldSelector{ContainerName: "c", Resource: "limits.memory"}
+	if got, err := Resource(pod, nil, ref, list("4k")); err != nil || got != "4000" {
+		t.Errorf("of the node: %s, %v", got, err)
+	}
+	pod.Spec.Resources = &corev1.ResourceRequirements{Limits: list("1k")}
+	if got, err := Resource(pod, nil, ref, list("4k")); err != nil || got != "1000" {
+		t.Errorf("of the pod: %s, %v", got, err)
 	}
 }
