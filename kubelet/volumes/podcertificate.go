@@ -104,10 +104,11 @@ func (c *podCertificates) advance(ctx context.Context, pod *corev1.Pod, have *cr
 		return fmt.Errorf("while getting PodCertificateRequest %q: %w", pod.Namespace+"/"+have.request, err)
 	}
 	if len(list.Items) == 0 {
+		gone := fmt.Errorf("PodCertificateRequest %q appears to have been deleted", pod.Namespace+"/"+have.request)
 		if c.now().After(have.asked.Add(abandonCertificate)) {
 			have.request = ""
 		}
-		return fmt.Errorf("PodCertificateRequest %q appears to have been deleted", pod.Namespace+"/"+have.request)
+		return gone
 	}
 	status := &list.Items[0].Status
 	for _, condition := range status.Conditions {
