@@ -104,9 +104,7 @@ func (c *Connector) pod(ctx context.Context, r *Request, name string) (*corev1.P
 
 // forward proxies a request to location: one that must be upgraded, or any.
 func (c *Connector) forward(location *url.URL, transport http.RoundTripper, upgrade bool) http.Handler {
-	handler := apiproxy.NewUpgradeAwareHandler(location, transport, !upgrade, upgrade, responder{})
-	handler.UseLocationHost = false
-	return handler
+	return apiproxy.NewUpgradeAwareHandler(location, transport, !upgrade, upgrade, responder{})
 }
 
 // responder answers with what went wrong before bytes flowed.
