@@ -41,8 +41,8 @@ func podReference(pod *corev1.Pod) *corev1.ObjectReference {
 	}
 }
 
-// fromManifest says whether a pod comes from a file of this node.
-func fromManifest(pod *corev1.Pod) bool {
+// FromManifest says whether a pod comes from a file of this node, and not from the API server.
+func FromManifest(pod *corev1.Pod) bool {
 	source := pod.Annotations[sourceAnnotation]
 	return source != "" && source != "api"
 }

@@ -72,7 +72,7 @@ func (m *statusManager) set(pod *corev1.Pod, status corev1.PodStatus) {
 
 func (m *statusManager) recordLocked(pod *corev1.Pod) *podRecord {
 	r := &podRecord{pod: pod}
-	if fromManifest(pod) {
+	if FromManifest(pod) {
 		r.pod, r.static = nil, true
 	}
 	m.pods[pod.UID] = r

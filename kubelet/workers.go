@@ -52,7 +52,7 @@ type worker struct {
 
 func newWorker(k *Kubelet, pod *corev1.Pod) *worker {
 	return &worker{
-		kubelet: k, uid: pod.UID, wake: make(chan struct{}, 1), pod: pod, static: fromManifest(pod),
+		kubelet: k, uid: pod.UID, wake: make(chan struct{}, 1), pod: pod, static: FromManifest(pod),
 		began: time.Now(), backoff: remembered(pod), waiting: map[string]*waiting{}, ran: pod.Status.StartTime != nil,
 	}
 }

@@ -95,7 +95,7 @@ func matches(pod *corev1.Pod, node *corev1.Node, others []*corev1.Pod) (refusals
 	if portsTaken(pod, others) {
 		refuse("NodePorts", "node(s) didn't have free ports for the requested pod ports")
 	}
-	if !started && !static(pod) {
+	if !started && !kubelet.FromManifest(pod) {
 		noExecute := func(t *corev1.Taint) bool { return t.Effect == corev1.TaintEffectNoExecute }
 		if _, untolerated := schedulinghelpers.FindMatchingUntoleratedTaint(klog.Background(), node.Spec.Taints, pod.Spec.Tolerations, noExecute, true); untolerated {
 			refuse("TaintToleration", "node(s) had taints that the pod didn't tolerate")
@@ -155,10 +155,4 @@ func portsTaken(pod *corev1.Pod, others []*corev1.Pod) bool {
 
 func (p hostPort) conflicts(q hostPort) bool {
 	return p.port == q.port && p.protocol == q.protocol && (p.ip == q.ip || p.ip == "0.0.0.0" || q.ip == "0.0.0.0")
-}
-
-// static says that a pod did not come from the API server.
-func static(pod *corev1.Pod) bool {
-	source := pod.Annotations["kubernetes.io/config.source"]
-	return source != "" && source != "api"
 }

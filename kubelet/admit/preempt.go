@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"vigil/kinds/podspec"
+	"vigil/kubelet"
 )
 
 // systemCritical is the least priority of what the cluster cannot do without (scheduling.SystemCriticalPriority).
@@ -14,7 +15,7 @@ const systemCritical = 2_000_000_000
 
 // critical says whether a pod may take the place of others: static pods, and those of the system's priorities.
 func critical(pod *corev1.Pod) bool {
-	return static(pod) || pod.Spec.Priority != nil && *pod.Spec.Priority >= systemCritical
+	return kubelet.FromManifest(pod) || pod.Spec.Priority != nil && *pod.Spec.Priority >= systemCritical
 }
 
 func preemptable(by, pod *corev1.Pod) bool {

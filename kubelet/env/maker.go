@@ -53,7 +53,7 @@ func (m *Maker) Variables(ctx context.Context, pod *corev1.Pod, container *corev
 	}
 	b := builder{maker: m, ctx: ctx, pod: pod, container: container}
 	if m.Services != nil {
-		if !m.Services.synced() && !static(pod) {
+		if !m.Services.synced() && !kubelet.FromManifest(pod) {
 			return nil, errors.New("services have not yet been read at least once, cannot construct envvars")
 		}
 		b.services = m.Services.variables(pod.Namespace, *pod.Spec.EnableServiceLinks)
@@ -74,12 +74,6 @@ func (m *Maker) Variables(ctx context.Context, pod *corev1.Pod, container *corev
 		}
 	}
 	return b.finish(), nil
-}
-
-// static says that a pod did not come from the API server.
-func static(pod *corev1.Pod) bool {
-	source := pod.Annotations["kubernetes.io/config.source"]
-	return source != "" && source != "api"
 }
 
 // builder makes one environment.
