@@ -101,9 +101,10 @@ func PrepareKubelet(ctx context.Context, config KubeletConfig) (run func(ctx con
 	if err != nil || !config.RotateCertificates {
 		return run, err
 	}
+	node := run // run itself is what is returned
 	return func(ctx context.Context) error {
 		group, ctx := errgroup.WithContext(ctx)
-		group.Go(func() error { return run(ctx) })
+		group.Go(func() error { return node(ctx) })
 		group.Go(func() error { return config.rotate(ctx) })
 		return group.Wait()
 	}, nil
