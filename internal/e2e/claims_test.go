@@ -106,7 +106,8 @@ metadata: {name: scratch}
 spec:
   nodeSelector: {kubernetes.io/hostname: node-2}
   terminationGracePeriodSeconds: 0
-  containers: [{name: c, image: "demo:1", command: [sh, -c, "demo write /data/x y && sleep 3600"], volumeMounts: [{name: v, mountPath: /data}]}]
+  initContainers: [{name: i, image: "demo:1", command: [demo, write, /data/x, text], volumeMounts: [{name: v, mountPath: /data}]}]
+  containers: [{name: c, image: "demo:1", volumeMounts: [{name: v, mountPath: /data}]}]
   volumes: [{name: v, ephemeral: {volumeClaimTemplate: {spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}}}}]
 `)
 	if pod := c.running("scratch"); pod.Spec.NodeName != "node-2" {
