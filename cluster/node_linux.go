@@ -109,8 +109,10 @@ func (n *realNode) makeDirs(context.Context) error {
 			return err
 		}
 	}
-	return nil
+	return os.MkdirAll(n.checkpointDir(), 0o700) // what is in memory is nobody else's business
 }
+
+func (n *realNode) checkpointDir() string { return filepath.Join(n.config.RootDir, "checkpoints") }
 
 // startRuntime has a container runtime that answers. Images that come with it are there before the first pod.
 func (n *realNode) startRuntime(ctx context.Context) error {
@@ -187,7 +189,12 @@ func (n *realNode) measureMachine(context.Context) error {
 	if n.config.Eviction.NoPodsEnforced {
 		reserved = machine.Reserved{}
 	}
-	return n.cgroups.Setup(machine.Enforced(n.capacity, reserved))
+	if err := n.cgroups.Setup(machine.Enforced(n.capacity, reserved)); err != nil {
+		return err
+	}
+	node := &corev1.ObjectReference{Kind: "Node", Name: n.name, UID: types.UID(n.name)}
+	n.recorder.Event(node, corev1.EventTypeNormal, "NodeAllocatableEnforced", "Updated Node Allocatable limit across pods")
+	return nil
 }
 
 func (n *realNode) makeNetwork(context.Context) error {
@@ -308,6 +315,7 @@ func (n *realNode) makeServer(c *KubeletConfig, provider *stats.Provider) error 
 		Address: given.Address, Port: given.Port, NodeName: n.name, Certificate: port.certificate, ClientCA: port.clientCA, Client: n.client,
 		MinVersion: given.TLSMinVersion, CipherSuites: given.TLSCipherSuites,
 		Anonymous: given.Anonymous, NoTokens: given.NoTokens, AllowAll: given.AllowAll, Node: n.kubelet, Runtime: n.runtime, Streams: n.runtime,
+		Checkpoints: n.runtime, CheckpointDir: n.checkpointDir(),
 		Handlers: map[string]http.Handler{
 			"/stats/summary": provider.ServeSummary(), "/metrics/resource": provider.ServeResource(), "/metrics/cadvisor": provider.ServeCadvisor(),
 		},
