@@ -30,6 +30,7 @@ import (
 
 	"vigil/apiserver/apiservertest"
 	"vigil/cluster"
+	"vigil/internal/memory"
 )
 
 const (
@@ -220,6 +221,7 @@ func nodesMain(dir string) (code int) {
 	ctx, cancel := context.WithCancel(context.Background())
 	run := func(ctx context.Context) error {
 		group, ctx := errgroup.WithContext(ctx)
+		group.Go(func() error { memory.Pace(ctx); return nil }) // as beside an API server
 		group.Go(func() error {
 			defer cancel()
 			return answer(group, ctx, dir, profiles)

@@ -78,11 +78,8 @@ func ensure(config Config, now time.Time) (*Set, error) {
 	if err := set.ensureServiceAccountKey(); err != nil {
 		return nil, err
 	}
-	for _, row := range identities(config) {
-		row.subject.Life = config.Life
-		if err := set.ensureKubeconfig(row, config.Server, now); err != nil {
-			return nil, err
-		}
+	if err := set.ensureKubeconfigs(config, now); err != nil {
+		return nil, err
 	}
 	return set, nil
 }

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
@@ -37,22 +38,46 @@ func (s *Set) kubeconfig(subject Subject, user, server string, now time.Time) (*
 	return config, nil
 }
 
-func (s *Set) ensureKubeconfig(row identity, server string, now time.Time) error {
+// writersLimit is how many kubeconfigs are made at once: each waits for the disk, and a cluster may have thousands of nodes.
+const writersLimit = 32
+
+// ensureKubeconfigs makes the kubeconfigs that are missing or do not serve any more.
+func (s *Set) ensureKubeconfigs(config Config, now time.Time) error {
+	rows := identities(config)
+	made := make([]bool, len(rows))
+	var group errgroup.Group
+	group.SetLimit(writersLimit)
+	for i, row := range rows {
+		row.subject.Life = config.Life
+		group.Go(func() (err error) {
+			made[i], err = s.ensureKubeconfig(row, config.Server, now)
+			return err
+		})
+	}
+	err := group.Wait()
+	for i, row := range rows {
+		if made[i] {
+			s.made(row.file)
+		}
+	}
+	return err
+}
+
+func (s *Set) ensureKubeconfig(row identity, server string, now time.Time) (made bool, err error) {
 	file := filepath.Join(s.Dir, row.file)
 	ok, err := s.kubeconfigServes(file, row, server, now)
 	if err != nil || ok {
-		return err
+		return false, err
 	}
 	config, err := s.kubeconfig(row.subject, row.user, server, now)
 	if err != nil {
-		return err
+		return false, err
 	}
 	data, err := clientcmd.Write(*config)
 	if err != nil {
-		return fmt.Errorf("encode %s: %w", file, err)
+		return false, fmt.Errorf("encode %s: %w", file, err)
 	}
-	s.made(row.file)
-	return writeFile(file, data, 0o600)
+	return true, writeFile(file, data, 0o600)
 }
 
 // kubeconfigServes says whether file points at server with a certificate that still does for row.
