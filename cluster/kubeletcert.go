@@ -112,11 +112,12 @@ func (c *KubeletConfig) certFile() string {
 // rotate asks for a new certificate when most of the present one's life is over, until ctx ends. Who uses Kubeconfig by
 // pki.ClientConfig takes it over.
 func (c *KubeletConfig) rotate(ctx context.Context) error {
+	var asked time.Time
 	for {
 		wait := certRetry
 		cert, err := kubeconfigCertificate(c.Kubeconfig)
-		if err == nil {
-			wait = time.Until(rotationTime(cert))
+		if err == nil { // an authority near its end gives certificates that are old already
+			wait = max(time.Until(rotationTime(cert)), certRetry-time.Since(asked))
 		}
 		if wait > 0 {
 			select {
@@ -126,6 +127,7 @@ func (c *KubeletConfig) rotate(ctx context.Context) error {
 			}
 			continue
 		}
+		asked = time.Now()
 		config, err := pki.ClientConfig(c.Kubeconfig, nil)
 		if err == nil {
 			err = c.newCertificate(ctx, config)

@@ -124,6 +124,7 @@ func (s *servingCertificate) get(*tls.ClientHelloInfo) (*tls.Certificate, error)
 
 // run has a certificate that is good for the node, and gets a new one in time, until ctx ends.
 func (s *servingCertificate) run(ctx context.Context) error {
+	var asked time.Time
 	for {
 		var wait time.Duration
 		cert, err := s.load()
@@ -132,7 +133,11 @@ func (s *servingCertificate) run(ctx context.Context) error {
 		} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			s.log.Warn("serving certificate cannot be read; a new one is asked for", "err", err)
 		}
+		if wait <= 0 { // a certificate that is got may be old or wrong already: an authority near its end gives no other
+			wait = certRetry - time.Since(asked)
+		}
 		if wait <= 0 {
+			asked = time.Now()
 			if err = requestCertificate(ctx, s.client, s.request); err == nil {
 				s.log.Info("got a new serving certificate", "node", s.request.node)
 				continue
