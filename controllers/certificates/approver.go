@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/x509"
 	"fmt"
+	"log/slog"
 	"strings"
 	"time"
 
@@ -23,11 +24,16 @@ import (
 type Approver struct {
 	requests
 	serving *servingApproval
+	logger  *slog.Logger
 }
+
+// personPatience is after what time a serving certificate is looked at again that is left to a person, beside when its node changes.
+const personPatience = time.Minute
 
 // NewApprover registers the controller's handlers, so it must be called before the informers run.
 func NewApprover(config Config) *Approver {
-	a := &Approver{newRequests(config.withDefaults(), "certificate-approver"), newServingApproval(config.Informers)}
+	config = config.withDefaults()
+	a := &Approver{newRequests(config, "certificate-approver"), newServingApproval(config.Informers), config.Logger}
 	changed := func(node *informer.Object) {
 		for name := range a.serving.due(node.Name()) {
 			a.queue.Add(types.NamespacedName{Name: name})
@@ -78,7 +84,8 @@ func (a *Approver) handle(ctx context.Context, csr *certificatesv1.CertificateSi
 		node := strings.TrimPrefix(req.Subject.CommonName, "system:node:")
 		a.serving.wait(node, csr.Name) // before it is looked at, so that no change is missed
 		if err := a.serving.decide(req); err != nil {
-			return 0, fmt.Errorf("serving certificate %q of %s is left to a person: %w", csr.Name, csr.Spec.Username, err)
+			a.logger.Info("serving certificate is left to a person", "request", csr.Name, "user", csr.Spec.Username, "because", err)
+			return personPatience, nil
 		}
 		a.serving.settled(node, csr.Name)
 		return 0, a.approve(ctx, csr, "Auto approving kubelet serving certificate: its names and addresses are the node's alone.")

@@ -84,7 +84,11 @@ func (c *cluster) join(name string, args ...string) *exec.Cmd {
 	}
 	c.t.Cleanup(func() {
 		_ = cmd.Process.Signal(syscall.SIGTERM) // it may have ended
+		late := time.AfterFunc(patience, func() { _ = cmd.Process.Kill() })
 		_ = cmd.Wait()
+		if !late.Stop() {
+			c.t.Errorf("the kubelet of %s did not end in %v", name, patience)
+		}
 		if c.t.Failed() {
 			c.t.Logf("output of the kubelet of %s:\n%s", name, output.String())
 		}
