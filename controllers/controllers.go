@@ -21,6 +21,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/record"
 
+	"vigil/controllers/attachdetach"
 	"vigil/controllers/bootstrap"
 	"vigil/controllers/certificates"
 	"vigil/controllers/clusterroleaggregation"
@@ -167,6 +168,9 @@ func New(config Config) (*Controllers, error) {
 	}).Run)
 	add("local volume provisioner", provisioner.New(provisioner.Config{
 		Client: clients.as("local-volume-provisioner"), Informers: config.Informers, Recorder: recorder("vigil.dev/local"), Logger: logger("provisioner"), Metrics: metrics,
+	}).Run)
+	add("attach and detach", attachdetach.New(attachdetach.Config{
+		Client: clients.as("attachdetach-controller"), Informers: config.Informers, Recorder: recorder("attachdetach-controller"), Logger: logger("attachdetach"), Metrics: metrics,
 	}).Run)
 	add("ephemeral volume", ephemeral.New(ephemeral.Config{
 		Client: clients.as("ephemeral-volume-controller"), Informers: config.Informers, Recorder: recorder("ephemeral_volume"), Logger: logger("ephemeral"), Metrics: metrics,
