@@ -52,9 +52,9 @@ func compute(pod *corev1.Pod, now observed) actions {
 		return actions{restartAll: true}
 	}
 	a := actions{}
-	for i := range pod.Spec.EphemeralContainers { // they are never restarted
+	for i := range pod.Spec.EphemeralContainers { // they are never restarted, not even in another sandbox
 		c := (*corev1.Container)(&pod.Spec.EphemeralContainers[i].EphemeralContainerCommon)
-		if now.containers[c.Name] == nil {
+		if now.containers[c.Name] == nil && !hasRun(statusOf(pod.Status.EphemeralContainerStatuses, c.Name)) {
 			a.ephemeral = append(a.ephemeral, c)
 		}
 	}

@@ -128,6 +128,10 @@ func TestCompute(t *testing.T) {
 		{name: "debugged", policy: always, seen: "a+ b+ e1", pod: func(p *corev1.Pod) {
 			p.Spec.EphemeralContainers = []corev1.EphemeralContainer{{EphemeralContainerCommon: corev1.EphemeralContainerCommon{Name: "e", Image: "image"}}}
 		}},
+		{name: "debugged in a sandbox before", policy: always, seen: "a+ b+", pod: func(p *corev1.Pod) {
+			p.Spec.EphemeralContainers = []corev1.EphemeralContainer{{EphemeralContainerCommon: corev1.EphemeralContainerCommon{Name: "e", Image: "image"}}}
+			p.Status.EphemeralContainerStatuses = []corev1.ContainerStatus{{Name: "e", State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{}}}}
+		}},
 
 		{name: "resize in place", policy: always, seen: "a+ b+", pod: asks("a", "200m"), now: has("a", "100m")},
 		{name: "resize by restart", policy: always, seen: "a+ b+", now: has("a", "100m"), pod: func(p *corev1.Pod) {

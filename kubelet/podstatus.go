@@ -171,7 +171,13 @@ func keepLastWords(status, old *corev1.ContainerStatus) {
 func (w *worker) ephemeralStatuses(pod *corev1.Pod, now observed) (statuses []corev1.ContainerStatus) {
 	for i := range pod.Spec.EphemeralContainers {
 		c := (*corev1.Container)(&pod.Spec.EphemeralContainers[i].EphemeralContainerCommon)
-		status := w.containerStatus(pod, c, now, statusOf(pod.Status.EphemeralContainerStatuses, c.Name))
+		old := statusOf(pod.Status.EphemeralContainerStatuses, c.Name)
+		status := w.containerStatus(pod, c, now, old)
+		if now.containers[c.Name] == nil && hasRun(old) { // it went with its sandbox
+			gone := []corev1.ContainerStatus{*old}
+			markLost(gone)
+			status = gone[0]
+		}
 		if status.State.Waiting != nil && status.State.Waiting.Reason == "PodInitializing" {
 			status.State.Waiting = &corev1.ContainerStateWaiting{Reason: "ContainerCreating", Message: status.State.Waiting.Message}
 		}
@@ -179,6 +185,11 @@ func (w *worker) ephemeralStatuses(pod *corev1.Pod, now observed) (statuses []co
 		statuses = append(statuses, status)
 	}
 	return statuses
+}
+
+// hasRun says whether a status, which may be nil, is that of a container that has been started.
+func hasRun(status *corev1.ContainerStatus) bool {
+	return status != nil && (status.State.Running != nil || status.State.Terminated != nil)
 }
 
 // missingStatus is the status of a container that the runtime does not know.

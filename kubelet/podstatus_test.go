@@ -307,3 +307,26 @@ func TestOverlay(t *testing.T) {
 		t.Errorf("an evicted pod becomes %s, %s", got.Phase, got.Reason)
 	}
 }
+
+// TestLostEphemeral asks for the statuses of ephemeral containers that went with their sandbox: the API server takes none that
+// has ended back to waiting.
+func TestLostEphemeral(t *testing.T) {
+	pod := testPod(always, false, false)
+	for name, state := range map[string]corev1.ContainerState{
+		"ran":   {Running: &corev1.ContainerStateRunning{}},
+		"ended": {Terminated: &corev1.ContainerStateTerminated{ExitCode: 3}},
+		"never": {Waiting: &corev1.ContainerStateWaiting{Reason: "ErrImagePull"}},
+	} {
+		pod.Spec.EphemeralContainers = append(pod.Spec.EphemeralContainers, corev1.EphemeralContainer{EphemeralContainerCommon: corev1.EphemeralContainerCommon{Name: name}})
+		pod.Status.EphemeralContainerStatuses = append(pod.Status.EphemeralContainerStatuses, corev1.ContainerStatus{Name: name, State: state})
+	}
+	got := map[string]int32{}
+	for _, status := range testWorker(pod).ephemeralStatuses(pod, seen("a+ b+")) {
+		if status.State.Terminated != nil {
+			got[status.Name] = status.State.Terminated.ExitCode
+		}
+	}
+	if diff := cmp.Diff(map[string]int32{"ran": 137, "ended": 3}, got); diff != "" {
+		t.Error(diff)
+	}
+}
