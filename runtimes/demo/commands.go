@@ -214,6 +214,7 @@ func catFile(name string, out io.Writer) error {
 
 // ls prints mode, owner, size and name of what is in each directory, links with what they lead to.
 func ls(args []string, s streams) error {
+	args = slices.DeleteFunc(args, func(arg string) bool { return strings.HasPrefix(arg, "-") }) // the long form, with hidden files, it is always
 	if len(args) == 0 {
 		args = []string{"."}
 	}

@@ -56,7 +56,7 @@ func TestCommands(t *testing.T) {
 	if info, err := os.Stat(file + ".3"); err != nil || info.Size() != 1<<20 {
 		t.Errorf("fill made %v, %v", info, err)
 	}
-	if got, code := run("", "ls", filepath.Dir(file)); code != 0 || strings.Count(got, "\n") != 3 {
+	if got, code := run("", "ls", "-la", filepath.Dir(file)); code != 0 || strings.Count(got, "\n") != 3 {
 		t.Errorf("ls: %q, status %d", got, code)
 	}
 }
