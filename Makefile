@@ -18,7 +18,7 @@ REAL := $(if $(filter Linux-0,$(shell uname -s)-$(shell id -u)),runtime)
 .PHONY: up build runtime test lint vet staticcheck bench clean
 
 up: build $(REAL)
-	$(BIN)/vigil up
+	@$(BIN:$(CURDIR)/%=%)/vigil up
 
 build:
 	$(GO) build -tags $(TAGS) -ldflags '$(LDFLAGS)' -o $(BIN)/vigil ./cmd/vigil

@@ -384,6 +384,9 @@ try next, in another terminal:
   %[2]s kubectl get pods --watch
 Ctrl-C stops the cluster and keeps its data.
 `, admin, program)
+	if c.Nodes > 0 && c.Runtime != RuntimeSimulated {
+		fmt.Fprintf(c.Out, "Containers run on, and the next start finds them; %s down stops them.\n", program)
+	}
 	return nil
 }
 
