@@ -361,3 +361,55 @@ func TestFailed(t *testing.T) {
 		t.Errorf("attached to another node, too: %v", err)
 	}
 }
+
+// TestEphemeral attaches for the claim that was made for a pod's ephemeral volume, and not for one that only has its name.
+func TestEphemeral(t *testing.T) {
+	w := start(t)
+	w.control(nil)
+	w.claim("p-v", corev1.ReadWriteOnce)
+	w.claim("q-v", corev1.ReadWriteOnce)
+	size := corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{"storage": resource.MustParse("1Gi")}}
+	for _, pod := range []string{"q", "p"} {
+		made, err := w.Client.CoreV1().Pods("default").Create(t.Context(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: pod}, Spec: corev1.PodSpec{
+			NodeName:   "a",
+			Containers: []corev1.Container{{Name: "c", Image: "i"}},
+			Volumes: []corev1.Volume{{Name: "v", VolumeSource: corev1.VolumeSource{Ephemeral: &corev1.EphemeralVolumeSource{
+				VolumeClaimTemplate: &corev1.PersistentVolumeClaimTemplate{Spec: corev1.PersistentVolumeClaimSpec{
+					AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}, Resources: size,
+				}},
+			}}}},
+		}}, metav1.CreateOptions{})
+		w.must(err)
+		if pod == "p" {
+			claim, err := w.Client.CoreV1().PersistentVolumeClaims("default").Get(t.Context(), "p-v", metav1.GetOptions{})
+			w.must(err)
+			claim.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(made, corev1.SchemeGroupVersion.WithKind("Pod"))}
+			_, err = w.Client.CoreV1().PersistentVolumeClaims("default").Update(t.Context(), claim, metav1.UpdateOptions{})
+			w.must(err)
+		}
+	}
+	w.attachment("p-v", "a")
+	if _, err := w.Client.StorageV1().VolumeAttachments().Get(t.Context(), name("q-v", "a"), metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+		t.Errorf("a claim that is not the pod's is attached: %v", err)
+	}
+}
+
+// TestVolumeGone detaches what is left of a volume that was deleted by force, when its node lets it go.
+func TestVolumeGone(t *testing.T) {
+	w := start(t)
+	w.control(nil)
+	w.claim("c", corev1.ReadWriteOnce)
+	w.pod("p", "a", "c")
+	w.attach("c", "a")
+	w.attached("a", "c")
+	w.node("a", inUse("c"))
+	w.must(w.Client.CoreV1().PersistentVolumes().Delete(t.Context(), "c", metav1.DeleteOptions{}))
+	_, err := w.Client.CoreV1().PersistentVolumes().Patch(t.Context(), "c", types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
+	if err != nil && !apierrors.IsNotFound(err) {
+		t.Fatal(err)
+	}
+	w.stays("c", "a", "one")
+	w.node("a", inUse())
+	w.detach("c", "a")
+	w.attached("a")
+}
