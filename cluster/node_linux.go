@@ -29,6 +29,7 @@ import (
 	"vigil/kubelet/cgroups"
 	"vigil/kubelet/containerd"
 	"vigil/kubelet/cri"
+	"vigil/kubelet/csi"
 	"vigil/kubelet/env"
 	"vigil/kubelet/eviction"
 	"vigil/kubelet/machine"
@@ -63,6 +64,7 @@ type realNode struct {
 	recorder    record.EventRecorder
 	kubelet     *kubelet.Kubelet
 	eviction    *eviction.Manager
+	csi         *csi.Plugin
 	node        informer.Lister[*corev1.Node]
 	parts       []part // run beside the kubelet
 }
@@ -145,7 +147,7 @@ func (n *realNode) startRuntime(ctx context.Context) error {
 	}
 	noSeccomp := n.daemon != nil && !n.daemon.Seccomp(ctx)
 	if noSeccomp {
-		n.log.Warn("runc was built without libseccomp: containers with the default profile run without a filter of system calls")
+		n.log.Warn("runc was built without libseccomp: containers with the default profile run without a filter of system calls (README says how to build one in)")
 	}
 	config, err := n.config.Images.complete(cri.Config{
 		Endpoint: n.endpoint, ImageEndpoint: n.config.ImageEndpoint, RootDir: n.config.RootDir, LogDir: n.config.PodLogDir,
@@ -234,9 +236,12 @@ func (n *realNode) makeKubelet(c *KubeletConfig) error {
 	if err != nil {
 		return err
 	}
+	if err := n.makeCSI(); err != nil {
+		return err
+	}
 	mounts, err := volumes.New(volumes.Config{
-		LocalVolumes: localVolumes,
-		RootDir:      n.config.RootDir, NodeName: n.name, Objects: store, Client: n.client, Logger: n.log, Allocatable: allocatable,
+		LocalVolumes: localVolumes, Plugins: []volumes.Plugin{n.csi},
+		RootDir: n.config.RootDir, NodeName: n.name, Objects: store, Client: n.client, Logger: n.log, Allocatable: allocatable,
 		Image: n.volumeImage(store), RecursiveReadOnly: n.recursiveReadOnly,
 	})
 	if err != nil {
@@ -366,6 +371,7 @@ func (n *realNode) describe(status *corev1.NodeStatus) {
 	status.DaemonEndpoints.KubeletEndpoint.Port = int32(cmp.Or(n.config.Server.Port, server.DefaultPort))
 	n.runtime.Describe(status)
 	n.describeImages(status)
+	status.VolumesInUse = n.csi.InUse()
 	for i := range status.Conditions {
 		c := &status.Conditions[i]
 		if reason, message, known := pressureWords(c.Type); known && n.eviction.Under(c.Type) {

@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"vigil/kubelet/csi"
 	"vigil/kubelet/localvolumes"
 )
 
@@ -35,4 +36,14 @@ func (n *realNode) makeLocalVolumes() (string, error) {
 	}
 	n.parts = append(n.parts, part{"local volumes", directory.Run})
 	return dir, nil
+}
+
+// makeCSI has the volumes of the drivers that register with this node.
+func (n *realNode) makeCSI() error {
+	var err error
+	if n.csi, err = csi.New(csi.Config{RootDir: n.config.RootDir, NodeName: n.name, Client: n.client, Logger: n.log}); err != nil {
+		return err
+	}
+	n.parts = append(n.parts, part{"CSI drivers", n.csi.Run})
+	return nil
 }

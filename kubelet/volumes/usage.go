@@ -63,6 +63,12 @@ func (m *Manager) Usage(pod types.UID) ([]VolumeUsage, error) {
 	return usage, failed
 }
 
+// Measurer is a plug-in that knows better than the file system what its volumes take.
+type Measurer interface {
+	// Measure fills in the sizes of u. known is false when it cannot tell: the file system is asked.
+	Measure(v *Volume, u *VolumeUsage) (known bool, err error)
+}
+
 // measure measures one volume; ok is false when there is nothing to measure.
 func measure(v *made) (u VolumeUsage, ok bool, err error) {
 	dir := v.volume.Dir
@@ -75,6 +81,14 @@ func measure(v *made) (u VolumeUsage, ok bool, err error) {
 	}
 	if v.mounted.Path != "" {
 		dir = v.mounted.Path
+	}
+	if measurer, yes := v.plugin.(Measurer); yes {
+		if v.volume.Claim != nil {
+			u.Claim = v.volume.Claim.Name
+		}
+		if known, err := measurer.Measure(v.volume, &u); known || err != nil {
+			return u, known, err
+		}
 	}
 	var st syscall.Statfs_t
 	if err := syscall.Statfs(dir, &st); err != nil {
