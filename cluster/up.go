@@ -330,7 +330,19 @@ func (c *UpConfig) nodeAddress(i int) netip.Addr {
 	if address := c.further.address(i); address.IsValid() {
 		return address
 	}
+	if address := c.APIServer.AdvertiseAddress; address.IsValid() && ofThisMachine(address) {
+		return address // the network on which others reach the server is the one for pods, too
+	}
 	return nodeAddress()
+}
+
+// ofThisMachine says whether an address is on an interface here, rather than on a router or a balancer in front.
+func ofThisMachine(address netip.Addr) bool {
+	addresses, err := net.InterfaceAddrs()
+	return err == nil && slices.ContainsFunc(addresses, func(a net.Addr) bool {
+		prefix, err := netip.ParsePrefix(a.String())
+		return err == nil && prefix.Addr() == address.Unmap()
+	})
 }
 
 // nodeAddress is the address of a node that is this machine.
