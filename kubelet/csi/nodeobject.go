@@ -30,6 +30,13 @@ type nodeObject struct {
 	mu sync.Mutex // held while something is written
 }
 
+// ensure makes the CSINode when there is none: schedulers look at it also when the node has no drivers.
+func (n *nodeObject) ensure(ctx context.Context) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.change(ctx, func(drivers []storagev1.CSINodeDriver) []storagev1.CSINodeDriver { return drivers })
+}
+
 // add makes a driver one of the node's.
 func (n *nodeObject) add(ctx context.Context, driver string, info *csi.NodeGetInfoResponse) error {
 	n.mu.Lock()
@@ -54,12 +61,12 @@ func (n *nodeObject) add(ctx context.Context, driver string, info *csi.NodeGetIn
 func (n *nodeObject) remove(ctx context.Context, driver string) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	if err := n.label(ctx, driver, "", nil); err != nil {
+		return fmt.Errorf("error removing CSI driver node info from Node object: %w", err)
+	}
 	err := n.change(ctx, func(drivers []storagev1.CSINodeDriver) []storagev1.CSINodeDriver { return without(drivers, driver) })
 	if err != nil {
 		return fmt.Errorf("error uninstalling CSI driver from CSINode object: %w", err)
-	}
-	if err := n.label(ctx, driver, "", nil); err != nil {
-		return fmt.Errorf("error removing CSI driver node info from Node object: %w", err)
 	}
 	return nil
 }

@@ -31,6 +31,7 @@ func (w *world) calls(d *driver, want ...string) {
 // TestRegistration has a driver come, be restarted, and go.
 func TestRegistration(t *testing.T) {
 	w := newWorld(t)
+	w.drivers()
 	d := newDriver(t)
 	stop := d.serve(t, w.root)
 	drivers := w.drivers(driverName)

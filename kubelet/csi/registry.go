@@ -79,6 +79,7 @@ func (r *registry) run(ctx context.Context) error {
 	}
 	var talks sync.WaitGroup
 	defer talks.Wait()
+	talks.Go(func() { r.persist(ctx, "cannot make the CSINode", r.node.ensure) })
 	for {
 		found := r.find(watcher)
 		wait := r.pass(ctx, found, &talks)
@@ -145,16 +146,18 @@ func (r *registry) pass(ctx context.Context, found map[string]*syscall.Stat_t, t
 			continue
 		}
 		delete(r.sockets, path)
-		if s.driver != "" && st == nil && r.drivers[s.driver].socket == path {
-			delete(r.drivers, s.driver)
-			r.logger.Info("a driver has gone", "driver", s.driver)
-			if r.succeed(s.driver) {
-				continue
-			}
-			gone := &socket{foreign: true} // nobody registers here until the node's objects know
-			r.sockets[path] = gone
-			talk(gone, func() { r.leave(ctx, s.driver) })
+		name, ok := r.at(path)
+		if !ok || st != nil {
+			continue
 		}
+		delete(r.drivers, name)
+		r.logger.Info("a driver has gone", "driver", name)
+		if r.succeed(name) {
+			continue
+		}
+		gone := &socket{foreign: true} // nobody registers here until the node's objects know
+		r.sockets[path] = gone
+		talk(gone, func() { r.leave(ctx, name) })
 	}
 	for path, st := range found {
 		s := r.sockets[path]
@@ -174,6 +177,16 @@ func (r *registry) pass(ctx context.Context, found map[string]*syscall.Stat_t, t
 	return wait
 }
 
+// at is the driver that a registration socket is of, also when it was gone before it heard that it is registered.
+func (r *registry) at(socket string) (driver string, ok bool) {
+	for name, d := range r.drivers {
+		if d.socket == socket {
+			return name, true
+		}
+	}
+	return "", false
+}
+
 // succeed has other sockets at which a driver has registered do so again, and says whether there are any.
 func (r *registry) succeed(driver string) bool {
 	any := false
@@ -187,18 +200,25 @@ func (r *registry) succeed(driver string) bool {
 
 // leave takes a driver out of the node's objects.
 func (r *registry) leave(ctx context.Context, driver string) {
+	r.persist(ctx, "cannot take driver "+driver+" out of the CSINode", func(ctx context.Context) error { return r.node.remove(ctx, driver) })
+}
+
+// persist calls f until it succeeds, or ctx ends. trouble is logged with its errors, but the first: when a node is new it has no Node yet.
+func (r *registry) persist(ctx context.Context, trouble string, f func(context.Context) error) {
 	for pause := firstPause; ; pause = min(2*pause, longestPause) {
-		err := r.node.remove(ctx, driver)
+		err := f(ctx)
 		if err == nil {
 			return
 		}
-		if ctx.Err() == nil {
-			r.logger.Warn("cannot take a driver out of the CSINode", "driver", driver, "error", err)
+		if ctx.Err() == nil && pause > firstPause {
+			r.logger.Warn(trouble, "error", err)
 		}
+		timer := time.NewTimer(pause)
 		select {
 		case <-ctx.Done():
+			timer.Stop()
 			return
-		case <-time.After(pause):
+		case <-timer.C:
 		}
 	}
 }
