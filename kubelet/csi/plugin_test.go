@@ -16,14 +16,15 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"vigil/kubelet/csi/csitest"
 	"vigil/kubelet/volumes"
 )
 
 const staging = spec.NodeServiceCapability_RPC_STAGE_UNSTAGE_VOLUME
 
-func (w *world) calls(d *driver, want ...string) {
+func (w *world) calls(d *csitest.Driver, want ...string) {
 	w.Helper()
-	if have := d.seen(); !slices.Equal(have, want) {
+	if have := d.Seen(); !slices.Equal(have, want) {
 		w.Fatalf("the driver was called for %q, want %q", have, want)
 	}
 }
@@ -32,9 +33,9 @@ func (w *world) calls(d *driver, want ...string) {
 func TestRegistration(t *testing.T) {
 	w := newWorld(t)
 	w.drivers()
-	d := newDriver(t)
-	stop := d.serve(t, w.root)
-	drivers := w.drivers(driverName)
+	d := csitest.NewDriver(t)
+	stop := d.Serve(t, w.root)
+	drivers := w.drivers(csitest.Name)
 	if d := drivers[0]; d.NodeID != "machine-7" || !slices.Equal(d.TopologyKeys, []string{"topology.example.com/rack"}) || d.Allocatable == nil || *d.Allocatable.Count != 16 {
 		t.Errorf("the CSINode has %+v", d)
 	}
@@ -56,10 +57,10 @@ func TestRegistration(t *testing.T) {
 	if node.Labels["topology.example.com/rack"] != "r1" || node.Annotations["csi.volume.kubernetes.io/nodeid"] != "" {
 		t.Errorf("the node has labels %v, annotations %v", node.Labels, node.Annotations)
 	}
-	stop = d.serve(t, w.root)
-	w.drivers(driverName)
+	stop = d.Serve(t, w.root)
+	w.drivers(csitest.Name)
 	w.restart(d)
-	w.drivers(driverName)
+	w.drivers(csitest.Name)
 	stop()
 	w.drivers()
 }
@@ -76,8 +77,8 @@ func TestPersistent(t *testing.T) {
 	w.restart() // which forgets pauses
 	w.fails(first, `MountVolume.MountDevice failed for volume "disk" : kubernetes.io/csi: attacher.MountDevice failed to create newCsiDriverClient: driver name disks.example.com not found in the list of registered CSI drivers`)
 	w.empty()
-	d := newDriver(t, staging, spec.NodeServiceCapability_RPC_GET_VOLUME_STATS)
-	stop := d.serve(t, w.root)
+	d := csitest.NewDriver(t, staging, spec.NodeServiceCapability_RPC_GET_VOLUME_STATS)
+	stop := d.Serve(t, w.root)
 	w.registered(d)
 	w.restart(d)
 	at := w.mount(first)
@@ -95,7 +96,7 @@ func TestPersistent(t *testing.T) {
 	must(t, err)
 	var keys map[string]string
 	must(t, json.Unmarshal(content, &keys))
-	if keys["driverName"] != driverName || keys["volumeHandle"] != "handle-of-disk" || keys["specVolID"] != "disk" || keys["volumeLifecycleMode"] != "Persistent" || keys["attachmentID"] == "" {
+	if keys["driverName"] != csitest.Name || keys["volumeHandle"] != "handle-of-disk" || keys["specVolID"] != "disk" || keys["volumeLifecycleMode"] != "Persistent" || keys["attachmentID"] == "" {
 		t.Errorf("vol_data.json has %v", keys)
 	}
 	info, err := os.Stat(at)
@@ -103,7 +104,7 @@ func TestPersistent(t *testing.T) {
 	if gid := info.Sys().(*syscall.Stat_t).Gid; gid != 4242 {
 		t.Errorf("the volume is group %d's", gid)
 	}
-	if r := d.stagedBy; r.PublishContext["device"] != "/dev/x" || r.VolumeContext["color"] != "blue" || r.VolumeCapability.GetMount().GetFsType() != "ext4" ||
+	if r := d.Staged(); r.PublishContext["device"] != "/dev/x" || r.VolumeContext["color"] != "blue" || r.VolumeCapability.GetMount().GetFsType() != "ext4" ||
 		r.VolumeCapability.AccessMode.Mode != spec.VolumeCapability_AccessMode_SINGLE_NODE_WRITER {
 		t.Errorf("the driver was asked to stage %v", r)
 	}
@@ -125,7 +126,7 @@ func TestPersistent(t *testing.T) {
 	if err := w.manager.Unmount(t.Context(), first.UID); err == nil {
 		t.Error("a volume was unmounted without its driver")
 	}
-	d.serve(t, w.root)
+	d.Serve(t, w.root)
 	w.restart(d)
 	w.calls(d)
 	must(t, w.manager.Unmount(t.Context(), first.UID))
@@ -133,11 +134,11 @@ func TestPersistent(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(w.root, "pods", string(second.UID), "volumes", "kubernetes.io~csi", "disk", "mount", "note")); err != nil {
 		t.Error(err)
 	}
-	d.fails("unstage", status.Error(codes.Internal, "not now"))
+	d.Fails("unstage", status.Error(codes.Internal, "not now"))
 	if err := w.manager.Unmount(t.Context(), second.UID); err == nil {
 		t.Error("a volume was unstaged that was not")
 	}
-	d.fails("unstage", nil)
+	d.Fails("unstage", nil)
 	must(t, w.manager.Unmount(t.Context(), second.UID))
 	w.calls(d, "unpublish", "unstage", "unpublish", "unstage")
 	w.empty()
@@ -151,23 +152,23 @@ func TestFailures(t *testing.T) {
 	w := newWorld(t)
 	w.object(storagev1.CSIDriverSpec{AttachRequired: new(false)})
 	w.volume("disk", nil)
-	d := newDriver(t, staging)
-	d.serve(t, w.root)
+	d := csitest.NewDriver(t, staging)
+	d.Serve(t, w.root)
 	w.registered(d)
 	pod := w.pod("p", ofClaim("disk"), nil)
-	d.fails("stage", status.Error(codes.InvalidArgument, "no such disk"))
+	d.Fails("stage", status.Error(codes.InvalidArgument, "no such disk"))
 	w.fails(pod, `MountVolume.MountDevice failed for volume "disk" : rpc error: code = InvalidArgument desc = no such disk`)
 	w.calls(d, "stage")
 	must(t, w.manager.Unmount(t.Context(), pod.UID))
 	w.calls(d) // it has nothing to undo
 	w.empty()
-	d.fails("stage", status.Error(codes.DeadlineExceeded, "slow"))
+	d.Fails("stage", status.Error(codes.DeadlineExceeded, "slow"))
 	w.fails(pod, `MountVolume.MountDevice failed for volume "disk" : rpc error: code = DeadlineExceeded desc = slow`)
 	must(t, w.manager.Unmount(t.Context(), pod.UID))
 	w.calls(d, "stage", "unpublish", "unstage")
 	w.empty()
-	d.fails("stage", nil)
-	d.fails("publish", status.Error(codes.Internal, "no room"))
+	d.Fails("stage", nil)
+	d.Fails("publish", status.Error(codes.Internal, "no room"))
 	w.fails(pod, `MountVolume.SetUp failed for volume "disk" : rpc error: code = Internal desc = no room`)
 	must(t, w.manager.Unmount(t.Context(), pod.UID))
 	w.calls(d, "stage", "publish", "unpublish", "unstage")
@@ -177,8 +178,8 @@ func TestFailures(t *testing.T) {
 // TestInline has a volume that is in the pod, of a driver that wants to know whose it is.
 func TestInline(t *testing.T) {
 	w := newWorld(t)
-	d := newDriver(t, staging, spec.NodeServiceCapability_RPC_VOLUME_MOUNT_GROUP)
-	d.serve(t, w.root)
+	d := csitest.NewDriver(t, staging, spec.NodeServiceCapability_RPC_VOLUME_MOUNT_GROUP)
+	d.Serve(t, w.root)
 	w.registered(d)
 	_, err := w.admin.CoreV1().Secrets("a").Create(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "s"}, Data: map[string][]byte{"k": []byte("v")}}, metav1.CreateOptions{})
 	must(t, err)
@@ -187,7 +188,7 @@ func TestInline(t *testing.T) {
 		t.Log(err) // a controller may have made it
 	}
 	source := corev1.VolumeSource{CSI: &corev1.CSIVolumeSource{
-		Driver: driverName, ReadOnly: new(true), VolumeAttributes: map[string]string{"size": "1"}, NodePublishSecretRef: &corev1.LocalObjectReference{Name: "s"},
+		Driver: csitest.Name, ReadOnly: new(true), VolumeAttributes: map[string]string{"size": "1"}, NodePublishSecretRef: &corev1.LocalObjectReference{Name: "s"},
 	}}
 	pod := w.pod("p", source, func(pod *corev1.Pod) {
 		pod.Spec.SecurityContext = &corev1.PodSecurityContext{FSGroup: new(int64(4242))}
@@ -200,7 +201,7 @@ func TestInline(t *testing.T) {
 	w.restart(d)
 	at := w.mount(pod)
 	w.calls(d, "publish")
-	r := d.published
+	r := d.Published()
 	context := maps.Clone(r.VolumeContext)
 	var tokens map[string]struct{ Token, ExpirationTimestamp string }
 	must(t, json.Unmarshal([]byte(context["csi.storage.k8s.io/serviceAccount.tokens"]), &tokens))
@@ -230,8 +231,8 @@ func TestBlock(t *testing.T) {
 	w := newWorld(t)
 	w.object(storagev1.CSIDriverSpec{AttachRequired: new(false)})
 	w.volume("disk", func(pv *corev1.PersistentVolume) { pv.Spec.VolumeMode = new(corev1.PersistentVolumeBlock) })
-	d := newDriver(t, staging)
-	d.serve(t, w.root)
+	d := csitest.NewDriver(t, staging)
+	d.Serve(t, w.root)
 	w.registered(d)
 	pod := w.pod("p", ofClaim("disk"), func(pod *corev1.Pod) {
 		pod.Spec.Containers[0].VolumeMounts = nil
@@ -242,8 +243,8 @@ func TestBlock(t *testing.T) {
 	at := filepath.Join(w.root, "plugins", "kubernetes.io", "csi", "volumeDevices", "publish", "disk", string(pod.UID))
 	devices, err := w.manager.Devices(t.Context(), pod, &pod.Spec.Containers[0])
 	must(t, err)
-	if len(devices) != 1 || devices[0].HostPath != at || d.published.VolumeCapability.GetBlock() == nil {
-		t.Errorf("the container gets %+v by %v", devices, d.published)
+	if len(devices) != 1 || devices[0].HostPath != at || d.Published().VolumeCapability.GetBlock() == nil {
+		t.Errorf("the container gets %+v by %v", devices, d.Published())
 	}
 	w.restart(d)
 	must(t, w.manager.Unmount(t.Context(), pod.UID))

@@ -21,6 +21,7 @@ import (
 	"vigil/internal/nstest"
 	"vigil/kubelet"
 	"vigil/kubelet/csi"
+	"vigil/kubelet/csi/csitest"
 	"vigil/kubelet/objects"
 	"vigil/kubelet/volumes"
 	"vigil/kubelet/volumes/mount"
@@ -97,11 +98,11 @@ func (w *world) start() {
 }
 
 // restart has another process take over, at which the drivers register.
-func (w *world) restart(drivers ...*driver) {
+func (w *world) restart(drivers ...*csitest.Driver) {
 	w.Helper()
 	w.stop()
 	for _, d := range drivers {
-		d.forget()
+		d.Forget()
 	}
 	w.start()
 	for _, d := range drivers {
@@ -146,10 +147,10 @@ func (w *world) drivers(names ...string) []storagev1.CSINodeDriver {
 }
 
 // registered waits until the driver hears that it is.
-func (w *world) registered(d *driver) {
+func (w *world) registered(d *csitest.Driver) {
 	w.Helper()
 	w.eventually("the driver is registered", func() error {
-		if s := d.status(); s == nil || !s.PluginRegistered {
+		if s := d.Status(); s == nil || !s.PluginRegistered {
 			return fmt.Errorf("it heard %v", s)
 		}
 		return nil
@@ -159,7 +160,7 @@ func (w *world) registered(d *driver) {
 // object makes the CSIDriver.
 func (w *world) object(spec storagev1.CSIDriverSpec) {
 	w.Helper()
-	_, err := w.admin.StorageV1().CSIDrivers().Create(w.Context(), &storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: driverName}, Spec: spec}, metav1.CreateOptions{})
+	_, err := w.admin.StorageV1().CSIDrivers().Create(w.Context(), &storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: csitest.Name}, Spec: spec}, metav1.CreateOptions{})
 	must(w, err)
 }
 
@@ -177,7 +178,7 @@ func (w *world) volume(name string, change func(*corev1.PersistentVolume)) {
 	pv := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.PersistentVolumeSpec{
 		Capacity: size, AccessModes: modes,
 		PersistentVolumeSource: corev1.PersistentVolumeSource{CSI: &corev1.CSIPersistentVolumeSource{
-			Driver: driverName, VolumeHandle: "handle-of-" + name, FSType: "ext4", VolumeAttributes: map[string]string{"color": "blue"},
+			Driver: csitest.Name, VolumeHandle: "handle-of-" + name, FSType: "ext4", VolumeAttributes: map[string]string{"color": "blue"},
 		}},
 	}}
 	if change != nil {
@@ -198,8 +199,8 @@ func (w *world) volume(name string, change func(*corev1.PersistentVolume)) {
 func (w *world) attach(name string) {
 	w.Helper()
 	object := &storagev1.VolumeAttachment{
-		ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("csi-%x", sha256.Sum256([]byte("handle-of-"+name+driverName+"n")))},
-		Spec:       storagev1.VolumeAttachmentSpec{Attacher: driverName, NodeName: "n", Source: storagev1.VolumeAttachmentSource{PersistentVolumeName: &name}},
+		ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("csi-%x", sha256.Sum256([]byte("handle-of-"+name+csitest.Name+"n")))},
+		Spec:       storagev1.VolumeAttachmentSpec{Attacher: csitest.Name, NodeName: "n", Source: storagev1.VolumeAttachmentSource{PersistentVolumeName: &name}},
 	}
 	object, err := w.admin.StorageV1().VolumeAttachments().Create(w.Context(), object, metav1.CreateOptions{})
 	must(w, err)
@@ -270,7 +271,7 @@ func (w *world) empty() {
 	if len(below) > 0 {
 		w.Errorf("left mounted: %v", below)
 	}
-	left, err := filepath.Glob(filepath.Join(w.root, "plugins", "kubernetes.io", "csi", driverName, "*"))
+	left, err := filepath.Glob(filepath.Join(w.root, "plugins", "kubernetes.io", "csi", csitest.Name, "*"))
 	must(w, err)
 	pods, err := filepath.Glob(filepath.Join(w.root, "pods", "*"))
 	must(w, err)

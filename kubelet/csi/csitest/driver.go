@@ -1,4 +1,5 @@
-package csi_test
+// Package csitest has a CSI driver for tests: gRPC over a socket, real mounts, volumes that are directories.
+package csitest
 
 import (
 	"context"
@@ -17,8 +18,8 @@ import (
 	"vigil/kubelet/volumes/mount"
 )
 
-// driver is a CSI driver whose volumes are directories. Staging one mounts its directory, publishing one mounts what is staged.
-type driver struct {
+// Driver is a CSI driver whose volumes are directories. Staging one mounts its directory, publishing one mounts what is staged.
+type Driver struct {
 	csi.UnimplementedNodeServer
 	registration.UnimplementedRegistrationServer
 
@@ -30,23 +31,29 @@ type driver struct {
 	calls     []string
 	fail      map[string]error // by call
 	published *csi.NodePublishVolumeRequest
-	stagedBy  *csi.NodeStageVolumeRequest
+	staged    *csi.NodeStageVolumeRequest
 	told      *registration.RegistrationStatus
 }
 
-const driverName = "disks.example.com"
+// Name is the driver's.
+const Name = "disks.example.com"
 
-func newDriver(t testing.TB, can ...csi.NodeServiceCapability_RPC_Type) *driver {
-	return &driver{name: driverName, dir: t.TempDir(), can: can, fail: map[string]error{}}
+// NewDriver makes a driver with these capabilities. Its volumes are in a directory that goes with the test.
+func NewDriver(t testing.TB, can ...csi.NodeServiceCapability_RPC_Type) *Driver {
+	return &Driver{name: Name, dir: t.TempDir(), can: can, fail: map[string]error{}}
 }
 
-// serve makes the driver's socket and its registration socket in root; stop takes both away.
-func (d *driver) serve(t testing.TB, root string) (stop func()) {
+// Serve makes the driver's socket and its registration socket in root; stop takes both away.
+func (d *Driver) Serve(t testing.TB, root string) (stop func()) {
 	t.Helper()
 	path := filepath.Join(root, "plugins_registry", d.name+"-reg.sock")
-	must(t, os.MkdirAll(filepath.Dir(path), 0o750))
+	if err := os.MkdirAll(filepath.Dir(path), 0o750); err != nil {
+		t.Fatal(err)
+	}
 	listener, err := net.Listen("unix", path)
-	must(t, err)
+	if err != nil {
+		t.Fatal(err)
+	}
 	server := grpc.NewServer()
 	csi.RegisterNodeServer(server, d)
 	registration.RegisterRegistrationServer(server, d)
@@ -54,22 +61,24 @@ func (d *driver) serve(t testing.TB, root string) (stop func()) {
 	go func() { done <- server.Serve(listener) }()
 	stop = sync.OnceFunc(func() {
 		server.Stop()
-		must(t, <-done)
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
 	})
 	t.Cleanup(stop)
 	return stop
 }
 
 // note records a call, and returns the error that it is to end with.
-func (d *driver) note(call string) error {
+func (d *Driver) note(call string) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.calls = append(d.calls, call)
 	return d.fail[call]
 }
 
-// seen returns the calls since it was called last.
-func (d *driver) seen() []string {
+// Seen returns the calls since it was called last.
+func (d *Driver) Seen() []string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	calls := d.calls
@@ -77,44 +86,62 @@ func (d *driver) seen() []string {
 	return calls
 }
 
-// fails has a call end with an error; nil: no more.
-func (d *driver) fails(call string, err error) {
+// Fails has a call end with an error; nil: no more.
+func (d *Driver) Fails(call string, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.fail[call] = err
 }
 
-func (d *driver) status() *registration.RegistrationStatus {
+// Status is what the kubelet has told of the registration; nil when nothing yet.
+func (d *Driver) Status() *registration.RegistrationStatus {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.told
 }
 
-// forget has status tell of registrations to come.
-func (d *driver) forget() {
+// Forget has Status tell of registrations to come.
+func (d *Driver) Forget() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.told = nil
 }
 
-func (d *driver) GetInfo(context.Context, *registration.InfoRequest) (*registration.PluginInfo, error) {
+// Staged is the last request to stage a volume, Published the last to publish one.
+func (d *Driver) Staged() *csi.NodeStageVolumeRequest {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.staged
+}
+
+func (d *Driver) Published() *csi.NodePublishVolumeRequest {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.published
+}
+
+// GetInfo implements the service of the name.
+func (d *Driver) GetInfo(context.Context, *registration.InfoRequest) (*registration.PluginInfo, error) {
 	return &registration.PluginInfo{Type: registration.CSIPlugin, Name: d.name, SupportedVersions: []string{"1.0.0"}}, nil
 }
 
-func (d *driver) NotifyRegistrationStatus(_ context.Context, status *registration.RegistrationStatus) (*registration.RegistrationStatusResponse, error) {
+// NotifyRegistrationStatus implements the service of the name.
+func (d *Driver) NotifyRegistrationStatus(_ context.Context, status *registration.RegistrationStatus) (*registration.RegistrationStatusResponse, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.told = status
 	return &registration.RegistrationStatusResponse{}, nil
 }
 
-func (d *driver) NodeGetInfo(context.Context, *csi.NodeGetInfoRequest) (*csi.NodeGetInfoResponse, error) {
+// NodeGetInfo implements the service of the name.
+func (d *Driver) NodeGetInfo(context.Context, *csi.NodeGetInfoRequest) (*csi.NodeGetInfoResponse, error) {
 	return &csi.NodeGetInfoResponse{
 		NodeId: "machine-7", MaxVolumesPerNode: 16, AccessibleTopology: &csi.Topology{Segments: map[string]string{"topology.example.com/rack": "r1"}},
 	}, nil
 }
 
-func (d *driver) NodeGetCapabilities(context.Context, *csi.NodeGetCapabilitiesRequest) (*csi.NodeGetCapabilitiesResponse, error) {
+// NodeGetCapabilities implements the service of the name.
+func (d *Driver) NodeGetCapabilities(context.Context, *csi.NodeGetCapabilitiesRequest) (*csi.NodeGetCapabilitiesResponse, error) {
 	answer := &csi.NodeGetCapabilitiesResponse{}
 	for _, can := range d.can {
 		answer.Capabilities = append(answer.Capabilities, &csi.NodeServiceCapability{
@@ -124,8 +151,8 @@ func (d *driver) NodeGetCapabilities(context.Context, *csi.NodeGetCapabilitiesRe
 	return answer, nil
 }
 
-// volume is the directory of a volume.
-func (d *driver) volume(handle string) (string, error) {
+// Volume is the directory of a volume, which is made if need be.
+func (d *Driver) Volume(handle string) (string, error) {
 	dir := filepath.Join(d.dir, handle)
 	return dir, os.MkdirAll(dir, 0o755)
 }
@@ -141,28 +168,31 @@ func bind(source, target string, readOnly bool) error {
 	return mount.Bind(source, target, readOnly)
 }
 
-func (d *driver) NodeStageVolume(_ context.Context, r *csi.NodeStageVolumeRequest) (*csi.NodeStageVolumeResponse, error) {
+// NodeStageVolume implements the service of the name.
+func (d *Driver) NodeStageVolume(_ context.Context, r *csi.NodeStageVolumeRequest) (*csi.NodeStageVolumeResponse, error) {
 	if err := d.note("stage"); err != nil {
 		return nil, err
 	}
 	d.mu.Lock()
-	d.stagedBy = r
+	d.staged = r
 	d.mu.Unlock()
-	dir, err := d.volume(r.VolumeId)
+	dir, err := d.Volume(r.VolumeId)
 	if err == nil {
 		err = bind(dir, r.StagingTargetPath, false)
 	}
 	return &csi.NodeStageVolumeResponse{}, err
 }
 
-func (d *driver) NodeUnstageVolume(_ context.Context, r *csi.NodeUnstageVolumeRequest) (*csi.NodeUnstageVolumeResponse, error) {
+// NodeUnstageVolume implements the service of the name.
+func (d *Driver) NodeUnstageVolume(_ context.Context, r *csi.NodeUnstageVolumeRequest) (*csi.NodeUnstageVolumeResponse, error) {
 	if err := d.note("unstage"); err != nil {
 		return nil, err
 	}
 	return &csi.NodeUnstageVolumeResponse{}, mount.Unmount(r.StagingTargetPath)
 }
 
-func (d *driver) NodePublishVolume(_ context.Context, r *csi.NodePublishVolumeRequest) (*csi.NodePublishVolumeResponse, error) {
+// NodePublishVolume implements the service of the name.
+func (d *Driver) NodePublishVolume(_ context.Context, r *csi.NodePublishVolumeRequest) (*csi.NodePublishVolumeResponse, error) {
 	if err := d.note("publish"); err != nil {
 		return nil, err
 	}
@@ -172,7 +202,7 @@ func (d *driver) NodePublishVolume(_ context.Context, r *csi.NodePublishVolumeRe
 	from := r.StagingTargetPath
 	if from == "" {
 		var err error
-		if from, err = d.volume(r.VolumeId); err != nil {
+		if from, err = d.Volume(r.VolumeId); err != nil {
 			return nil, err
 		}
 	}
@@ -186,7 +216,8 @@ func (d *driver) NodePublishVolume(_ context.Context, r *csi.NodePublishVolumeRe
 	return &csi.NodePublishVolumeResponse{}, bind(from, r.TargetPath, r.Readonly)
 }
 
-func (d *driver) NodeUnpublishVolume(_ context.Context, r *csi.NodeUnpublishVolumeRequest) (*csi.NodeUnpublishVolumeResponse, error) {
+// NodeUnpublishVolume implements the service of the name.
+func (d *Driver) NodeUnpublishVolume(_ context.Context, r *csi.NodeUnpublishVolumeRequest) (*csi.NodeUnpublishVolumeResponse, error) {
 	if err := d.note("unpublish"); err != nil {
 		return nil, err
 	}
@@ -199,7 +230,8 @@ func (d *driver) NodeUnpublishVolume(_ context.Context, r *csi.NodeUnpublishVolu
 	return &csi.NodeUnpublishVolumeResponse{}, nil
 }
 
-func (d *driver) NodeGetVolumeStats(context.Context, *csi.NodeGetVolumeStatsRequest) (*csi.NodeGetVolumeStatsResponse, error) {
+// NodeGetVolumeStats implements the service of the name.
+func (d *Driver) NodeGetVolumeStats(context.Context, *csi.NodeGetVolumeStatsRequest) (*csi.NodeGetVolumeStatsResponse, error) {
 	return &csi.NodeGetVolumeStatsResponse{Usage: []*csi.VolumeUsage{
 		{Unit: csi.VolumeUsage_BYTES, Total: 1000, Used: 300, Available: 700}, {Unit: csi.VolumeUsage_INODES, Total: 10, Used: 3, Available: 7},
 	}}, nil
