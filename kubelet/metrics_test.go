@@ -1,6 +1,7 @@
 package kubelet_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -34,21 +35,25 @@ kubelet_started_pods_total 1
 	}
 	c.remove(t, "pod", 0)
 	c.wait(t, "pod", "is gone", func(p *corev1.Pod) bool { return p == nil })
-	families, err := registry.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
-	counts := map[string]uint64{}
-	for _, f := range families {
-		for _, m := range f.Metric {
-			name := f.GetName()
-			for _, l := range m.Label {
-				name += " " + l.GetValue()
-			}
-			counts[name] = m.GetHistogram().GetSampleCount()
+	var counts map[string]uint64
+	eventually(t, "each round is counted", func() bool { // the worker may still be at the last one
+		families, err := registry.Gather()
+		if err != nil {
+			t.Fatal(err)
 		}
-	}
-	if counts["kubelet_pod_start_duration_seconds"] != 1 || counts["kubelet_pod_worker_duration_seconds create"] != 1 || counts["kubelet_pod_worker_duration_seconds kill"] == 0 {
+		counts = map[string]uint64{}
+		for _, f := range families {
+			for _, m := range f.Metric {
+				name := f.GetName()
+				for _, l := range m.Label {
+					name += " " + l.GetValue()
+				}
+				counts[name] = m.GetHistogram().GetSampleCount()
+			}
+		}
+		return counts["kubelet_pod_worker_duration_seconds kill"] > 0
+	}, func() string { return fmt.Sprintf("histograms: %v", counts) })
+	if counts["kubelet_pod_start_duration_seconds"] != 1 || counts["kubelet_pod_worker_duration_seconds create"] != 1 {
 		t.Errorf("histograms: %v", counts)
 	}
 }
