@@ -30,6 +30,11 @@ func (c *call) serveAnswer(rt *route, opts *request.ListOptions) error {
 	if err != nil {
 		return err
 	}
+	if c.info.Verb == "list" {
+		if _, err := read.Selection(rt.Kind, &c.info, opts); err != nil {
+			return err
+		}
+	}
 	var made []kinds.Object
 	if answer := c.server.answers[rt.Kind.GVK]; answer != nil {
 		made = answer(c.ctx, c.info.Namespace, c.info.Name)

@@ -49,10 +49,10 @@ func TestComponentStatuses(t *testing.T) {
 	if r := c.get("/api/v1/componentstatuses/x"); r.code != http.StatusNotFound {
 		t.Errorf("unknown: got %d %s", r.code, r.body)
 	}
-	if r := c.do("POST", "/api/v1/componentstatuses", "{}"); r.code != http.StatusMethodNotAllowed {
+	if r := c.do("POST", "/api/v1/componentstatuses", "{}"); r.code != http.StatusMethodNotAllowed || r.status().Message != "the server does not allow this method on the requested resource" {
 		t.Errorf("create: got %d %s", r.code, r.body)
 	}
-	if r := c.get("/api/v1/componentstatuses?watch=true"); r.code != http.StatusMethodNotAllowed {
+	if r := c.get("/api/v1/componentstatuses?watch=true"); r.code != http.StatusMethodNotAllowed || r.status().Message != `watch is not supported on resources of kind "componentstatuses"` {
 		t.Errorf("watch: got %d %s", r.code, r.body)
 	}
 }

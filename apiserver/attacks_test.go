@@ -21,6 +21,7 @@ import (
 	"fmt"
 	"io"
 	"math/big"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -28,10 +29,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
+	flowcontrolv1 "k8s.io/api/flowcontrol/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
@@ -39,6 +42,7 @@ import (
 	"vigil/apiserver/apiservertest"
 	"vigil/apiserver/authn"
 	"vigil/apiserver/authz"
+	"vigil/internal/attacktest"
 )
 
 // This file is a list of attacks, each with the answer of the server to it.
@@ -533,7 +537,7 @@ func TestAttack_Slow(t *testing.T) {
 			config := s.Admin()
 			config.NextProtos = []string{proto}
 			c := newClient(t, config)
-			ctx, cancel := context.WithTimeout(t.Context(), timeout)
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
 			req, err := http.NewRequestWithContext(ctx, "POST", s.URL+"/api/v1/namespaces", endless{stop})
 			if err != nil {
@@ -608,5 +612,278 @@ func TestAttack_RapidReset(t *testing.T) {
 	t.Logf("ended after %d resets", sent)
 	if r := admin.get("/healthz"); r.code != 200 {
 		t.Errorf("afterwards: %d", r.code)
+	}
+}
+
+// rangesOfEtcd returns how often etcd, which runs in this process, has been read so far.
+func rangesOfEtcd(t *testing.T) float64 {
+	t.Helper()
+	families, err := prometheus.DefaultGatherer.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range families {
+		if f.GetName() == "etcd_mvcc_range_total" {
+			return f.GetMetric()[0].GetCounter().GetValue()
+		}
+	}
+	t.Fatal("etcd does not count how often it is read")
+	return 0
+}
+
+// TestAttack_UnknownTokens: bootstrap tokens that anybody makes up are refused without asking etcd about each.
+func TestAttack_UnknownTokens(t *testing.T) {
+	s, _, _ := start(t, func(c *apiserver.Config) { c.Authentication.BootstrapTokens = true })
+	anybody := newClient(t, s.Anonymous())
+	before, began := rangesOfEtcd(t), time.Now()
+	const requests = 1000
+	attacktest.Budget{Memory: 64 << 20, CPU: 20 * time.Second}.Spend(t, func() {
+		for i := range requests {
+			if r := anybody.get("/version", fmt.Sprintf("Authorization: Bearer %06d.0123456789abcdef", i)); r.code != 401 {
+				t.Errorf("got %d %s", r.code, r.body)
+				return
+			}
+		}
+	})
+	reads, took := rangesOfEtcd(t)-before, time.Since(began)
+	t.Logf("%v reads of etcd for %d requests", reads, requests)
+	if most := 50 + 20*took.Seconds(); reads > most { // the server has reasons of its own to read
+		t.Errorf("%v reads of etcd in %v", reads, took)
+	}
+}
+
+// TestAttack_Echo: errors do not repeat whatever length a client has sent.
+func TestAttack_Echo(t *testing.T) {
+	s := apiservertest.Start(t)
+	anybody := newClient(t, s.Anonymous())
+	long := strings.Repeat("%3C", 80_000)
+	for _, path := range []string{
+		"/" + long,
+		"/api/v1/" + long,
+		"/apis/" + long + "/v1/" + long,
+		"/api/v1/namespaces/" + long + "/pods/" + long,
+		"/api/v1/namespaces/x/pods/" + long + "/log",
+		"/api/v1/pods?limit=" + long,
+		"/api/v1/pods?fieldSelector=" + long,
+		"/api/v1/pods?labelSelector=" + long,
+		"/api/v1/pods?resourceVersionMatch=" + long,
+		"/readyz?verbose&exclude=" + long,
+		"/healthz/" + long,
+		"/version?" + long,
+	} {
+		name, _, _ := strings.Cut(path, long)
+		t.Run(name, func(t *testing.T) {
+			if r := anybody.get(path); len(r.body) > 64<<10 {
+				t.Errorf("%d with %d bytes: %.100s", r.code, len(r.body), r.body)
+			}
+			r := anybody.get("/version", "Audit-Id: "+strings.Repeat("a", 100_000))
+			if id := r.header.Get("Audit-Id"); r.code != 200 || len(id) != 64 {
+				t.Errorf("%d, Audit-Id of %d bytes", r.code, len(id))
+			}
+		})
+	}
+}
+
+// TestAttack_Seats: who does not read an answer does not keep the seats that it took. A level of one seat refuses a second request while they are kept.
+func TestAttack_Seats(t *testing.T) {
+	f := startFair(t)
+	const mallory = "system:kube-scheduler" // the tests' authorizer knows few names
+	f.level("one", mallory, flowcontrolv1.LimitResponse{Type: flowcontrolv1.LimitResponseTypeReject})
+	large := strings.Repeat("x", 900_000)
+	const collection = "/api/v1/namespaces/default/configmaps"
+	for i := range 12 {
+		if _, err := f.Clientset().CoreV1().ConfigMaps("default").Create(t.Context(), &corev1.ConfigMap{
+			ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("large-%d", i)}, Data: map[string]string{"large": large},
+		}, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	answered := func(t *testing.T) {
+		t.Helper()
+		for began := time.Now(); ; {
+			resp := f.do(mallory, "GET", collection+"/absent", nil)
+			if resp.StatusCode == http.StatusNotFound {
+				t.Logf("served %v after the answer that nobody reads", time.Since(began).Round(time.Millisecond))
+				return
+			}
+			if resp.StatusCode != http.StatusTooManyRequests || time.Since(began) > 20*time.Second {
+				t.Fatalf("got %s after %v", resp.Status, time.Since(began))
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+	}
+	for name, path := range map[string]string{"object": collection + "/large-0", "list": collection} {
+		t.Run(name+" over h2", func(t *testing.T) {
+			conn := dialTLS(t, f.Client(mallory), "h2")
+			defer conn.Close()
+			conn.SetDeadline(time.Now().Add(timeout))
+			framer := http2.NewFramer(conn, conn)
+			var block bytes.Buffer
+			enc := hpack.NewEncoder(&block)
+			for _, field := range [][2]string{{":method", "GET"}, {":scheme", "https"}, {":authority", "x"}, {":path", path}} {
+				if err := enc.WriteField(hpack.HeaderField{Name: field[0], Value: field[1]}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			_, err := io.WriteString(conn, http2.ClientPreface)
+			if err := errors.Join(err, framer.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0}),
+				framer.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: block.Bytes(), EndStream: true, EndHeaders: true})); err != nil {
+				t.Fatal(err)
+			}
+			for {
+				frame, err := framer.ReadFrame()
+				if err != nil {
+					t.Fatal(err)
+				}
+				if frame.Header().Type == http2.FrameHeaders {
+					break // the answer has begun, and waits for the window
+				}
+			}
+			answered(t)
+		})
+		t.Run(name+" over http/1.1", func(t *testing.T) {
+			conn := dialTLS(t, f.Client(mallory), "http/1.1")
+			defer conn.Close()
+			if err := conn.NetConn().(*net.TCPConn).SetReadBuffer(4096); err != nil {
+				t.Fatal(err)
+			}
+			conn.SetDeadline(time.Now().Add(timeout))
+			go func() {
+				for range 40 { // so many that the sockets' buffers do not take the answers
+					if _, err := fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: x\r\n\r\n", path); err != nil {
+						return
+					}
+				}
+			}()
+			if _, err := conn.Read(make([]byte, 1)); err != nil {
+				t.Fatal(err)
+			}
+			for began := time.Now(); time.Since(began) < 3*time.Second; { // until the buffers are full
+				f.do(mallory, "GET", collection+"/absent", nil)
+			}
+			answered(t)
+		})
+	}
+}
+
+// TestAttack_SlowBodies: who sends a body slowly keeps no seat while the server waits for it. With a level of one seat others wait for it, a quarter of
+// the time that requests have.
+func TestAttack_SlowBodies(t *testing.T) {
+	f := startFair(t)
+	const mallory = "system:kube-scheduler" // the tests' authorizer knows few names
+	f.level("one", mallory, flowcontrolv1.LimitResponse{
+		Type: flowcontrolv1.LimitResponseTypeQueue, Queuing: &flowcontrolv1.QueuingConfiguration{Queues: 1, HandSize: 1, QueueLengthLimit: 50},
+	})
+	const collection = "/api/v1/namespaces/default/configmaps"
+	start := `{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"`
+	for _, proto := range []string{"http/1.1", "h2"} {
+		for what, sent := range map[string]int{"nothing": 0, "a little": 100, "a window": 200 << 10, "nearly all": 1 << 20} {
+			t.Run(what+" over "+proto, func(t *testing.T) {
+				config := f.Client(mallory)
+				config.NextProtos = []string{proto}
+				c := newClient(t, config)
+				body, feed := io.Pipe()
+				defer feed.Close()
+				req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, f.URL+collection, body)
+				if err != nil {
+					t.Fatal(err)
+				}
+				req.Header.Set("Content-Type", "application/json")
+				answer := make(chan *http.Response, 1)
+				go func() {
+					resp, err := c.http.Do(req)
+					if err != nil {
+						t.Error(err)
+						close(answer)
+						return
+					}
+					answer <- resp
+				}()
+				name := strings.ReplaceAll(what+"-"+proto, " ", "-")
+				name = strings.NewReplacer("/", "-").Replace(name)
+				text := start + name + `"},"data":{"k":"` + strings.Repeat("x", max(sent-200, 0)) + `"}}`
+				cut := min(sent, len(text)-1)
+				if _, err := io.WriteString(feed, text[:cut]); err != nil {
+					t.Fatal(err)
+				}
+				began := time.Now()
+				for range 20 {
+					if resp := f.do(mallory, "GET", collection+"/absent", nil); resp.StatusCode != http.StatusNotFound {
+						t.Fatalf("got %s after %v", resp.Status, time.Since(began))
+					}
+				}
+				t.Logf("20 others served after %v", time.Since(began).Round(time.Millisecond))
+				if _, err := io.WriteString(feed, text[cut:]); err != nil { // slow clients are served, too
+					t.Fatal(err)
+				}
+				feed.Close()
+				resp, ok := <-answer
+				if !ok {
+					return
+				}
+				defer resp.Body.Close()
+				if resp.StatusCode != http.StatusCreated {
+					t.Errorf("the slow request: %s", resp.Status)
+				}
+			})
+		}
+	}
+}
+
+// TestAttack_Handshakes: connections of strangers that do not come to the end of their handshake, or to a request, hold little, and the oldest go.
+func TestAttack_Handshakes(t *testing.T) {
+	const connections = 1500 // more than may wait
+	s, _, _ := start(t)
+	// A ClientHello as large as one may be, of which the last byte is missing, and what it begins with.
+	hello := append([]byte{1, 0, 0xff, 0xf0, 3, 3}, make([]byte, 0xfff0-2)...)
+	var records []byte
+	for left := hello[:len(hello)-1]; len(left) > 0; {
+		n := min(len(left), 16<<10)
+		records = append(append(records, 22, 3, 1, byte(n>>8), byte(n)), left[:n]...)
+		left = left[n:]
+	}
+	address := strings.TrimPrefix(s.URL, "https://")
+	for _, tc := range []struct {
+		name   string
+		send   []byte
+		memory uint64
+	}{{"nothing", nil, 64 << 20}, {"half of a record", records[:8<<10], 96 << 20}, {"all but the end", records, 256 << 20}} {
+		t.Run(tc.name, func(t *testing.T) {
+			var conns []net.Conn
+			defer func() {
+				for _, conn := range conns {
+					conn.Close()
+				}
+			}()
+			attacktest.Budget{Memory: tc.memory, CPU: 20 * time.Second, Time: 5 * time.Minute}.Spend(t, func() {
+				for range connections {
+					conn, err := net.Dial("tcp", address)
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					conns = append(conns, conn)
+					conn.SetDeadline(time.Now().Add(timeout))
+					_, _ = conn.Write(tc.send) // the server may have closed it
+				}
+				// While they wait others are served, and each that comes puts one of the oldest out.
+				first := make(chan struct{})
+				go func() {
+					_, _ = conns[0].Read(make([]byte, 1))
+					close(first)
+				}()
+				for gone := false; !gone; {
+					select {
+					case <-first:
+						gone = true
+					case <-time.After(50 * time.Millisecond):
+						if r := newClient(t, s.Admin()).get("/version"); r.code != 200 {
+							t.Errorf("somebody else gets %d", r.code)
+							return
+						}
+					}
+				}
+			})
+		})
 	}
 }

@@ -25,6 +25,9 @@ func (c *call) beginAudit(longRunning bool) bool {
 	if c.record == nil {
 		return true
 	}
+	if c.notice != nil {
+		c.record.Annotate(c.notice.AuditKey, c.notice.AuditValue)
+	}
 	c.rec.copy = &responseCopy{limit: c.record.WantsResponse(), started: c.record.Started}
 	if c.record.WantsResponse() > respondInClear {
 		c.req.Header.Del("Accept-Encoding") // the copy is to be read

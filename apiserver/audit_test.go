@@ -74,7 +74,7 @@ current-context: audit
 // wait returns the events that match, once there are n of them.
 func (c *collector) wait(t *testing.T, n int, match func(auditv1.Event) bool) []auditv1.Event {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), timeout)
 	defer cancel()
 	for {
 		c.mu.Lock()

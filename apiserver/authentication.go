@@ -6,13 +6,17 @@ import (
 	"fmt"
 	"time"
 
+	"golang.org/x/time/rate"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"vigil/apiserver/authn"
 	"vigil/apiserver/authn/external"
 	"vigil/apiserver/impersonation"
 	"vigil/apiserver/metrics"
+	"vigil/apiserver/respond"
+	"vigil/h2"
 )
 
 // Authentication says by what callers may prove who they are, besides the client CA and service account tokens. The names are
@@ -40,6 +44,7 @@ func (s *Server) makeAuthentication() error {
 	}
 	tokens = append(tokens, s.tokens.Verifier)
 	if config.BootstrapTokens {
+		s.unknownTokens = rate.NewLimiter(unknownTokenReads, unknownTokenBurst)
 		tokens = append(tokens, &authn.BootstrapTokens{Secret: s.systemSecret, Audiences: audiences})
 	}
 	s.anonymous.Set(!config.NoAnonymous, nil)
@@ -61,9 +66,21 @@ func (s *Server) makeAuthentication() error {
 	return err
 }
 
+// Tokens whose Secret the cache does not have may be too new for it, so etcd is asked; but anybody can make up tokens, so it is asked so many times a
+// second, after so many at once. A token that is refused for that is in the cache when its client tries again.
+const (
+	unknownTokenReads = 5
+	unknownTokenBurst = 10
+)
+
 // systemSecret finds a Secret of namespace kube-system.
 func (s *Server) systemSecret(ctx context.Context, name string) (*corev1.Secret, error) {
-	obj, err := objects{s}.Find(ctx, schema.GroupResource{Resource: "secrets"}, authn.BootstrapNamespace, name)
+	secrets := schema.GroupResource{Resource: "secrets"}
+	o := objects{s}
+	if o.Newest(secrets, authn.BootstrapNamespace, name) == nil && !s.unknownTokens.Allow() {
+		return nil, apierrors.NewNotFound(secrets, name)
+	}
+	obj, err := o.Find(ctx, secrets, authn.BootstrapNamespace, name)
 	if err != nil {
 		return nil, err
 	}
@@ -88,6 +105,12 @@ func (c *call) authenticate(now time.Time) error {
 		return err
 	}
 	c.server.attempts.Success(c.user.Name)
+	if c.user.Name != authn.NameAnonymous {
+		h2.Vouch(c.rec.ResponseWriter)
+	}
+	if c.notice = c.user.Notice; c.notice != nil && c.notice.Warning != "" {
+		respond.Warning(&c.rec, []string{c.notice.Warning})
+	}
 	return nil
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net"
 	"sync/atomic"
@@ -16,10 +17,10 @@ import (
 	"vigil/apiserver/audit"
 	"vigil/apiserver/authn"
 	"vigil/apiserver/authz"
-	"vigil/apiserver/budget"
 	"vigil/apiserver/connect"
 	"vigil/apiserver/health"
-	"vigil/apiserver/satoken"
+	"vigil/apiserver/listmemory"
+	"vigil/apiserver/serviceaccount"
 	"vigil/apiserver/write"
 	"vigil/kinds"
 	"vigil/pki"
@@ -41,6 +42,16 @@ type Config struct {
 	// default the ones with forward secrecy and authenticated encryption (--tls-cipher-suites); TLS 1.3 chooses its own.
 	TLSMinVersion   uint16
 	TLSCipherSuites []uint16
+	// TLSCurves are the key exchanges that clients may choose from, by default Go's (--tls-curve-preferences). TLSNamed are certificates for
+	// clients that ask for certain names (--tls-sni-cert-key).
+	TLSCurves []tls.CurveID
+	TLSNamed  []pki.NamedPair
+	// NoHTTP2 speaks HTTP/1.1 only (--disable-http2-serving). MaxStreams is how many requests and watches a client may have under way on one
+	// connection over HTTP/2 (--http2-max-streams-per-connection), default 1000.
+	NoHTTP2    bool
+	MaxStreams int
+	// NoProfiling leaves out /debug/pprof/ (--profiling=false).
+	NoProfiling bool
 	// ClientCAFile holds the CAs that sign client certificates, PEM. All these files are read again when they change.
 	ClientCAFile string
 	// Authentication says what else callers may show.
@@ -53,7 +64,7 @@ type Config struct {
 	// WriteHooks are what writes of single resources do outside of the object (service addresses).
 	WriteHooks map[schema.GroupResource]write.Hook
 	// Tokens says how service account tokens are issued and checked; its Objects are the server's.
-	Tokens satoken.Config
+	Tokens serviceaccount.Config
 	// Authorizer decides what callers may do; there is no default.
 	Authorizer authz.Authorizer
 	// Auditor writes down who did what; nil does not.
@@ -80,7 +91,7 @@ type Config struct {
 	// no room there is refused.
 	Fairness bool
 	// Lists bounds what lists under way hold between snapshot and socket, for all clients and for each user. More wait.
-	Lists budget.Config
+	Lists listmemory.Config
 	// GoawayChance is the probability with which a request over HTTP/2 has its connection drained, so that clients spread over several
 	// servers again. Default 0.
 	GoawayChance float64
@@ -90,6 +101,8 @@ type Config struct {
 	MinRequestTimeout time.Duration
 	// BookmarkEvery is the time between two bookmarks of a watch. Default 1 minute.
 	BookmarkEvery time.Duration
+	// WatchLastChance is how long a watch's client that has lost events because it does not read has to read on, see read.Config. Default 10 s.
+	WatchLastChance time.Duration
 	// WatchCompression lets watches be compressed for clients that accept it. Each event is compressed once, for all of them.
 	WatchCompression bool
 	// ShutdownDelay is how long the server goes on serving after it has said at /readyz that it stops, so that load
@@ -128,13 +141,16 @@ func (c Config) withDefaults() (Config, error) {
 		c.TLSMinVersion = tls.VersionTLS12
 	}
 	if len(c.TLSCipherSuites) == 0 {
-		c.TLSCipherSuites = cipherSuites
+		c.TLSCipherSuites = pki.CipherSuites()
 	}
 	if c.MaxRequestsInflight == 0 {
 		c.MaxRequestsInflight = 400
 	}
 	if c.MaxMutatingRequestsInflight == 0 {
 		c.MaxMutatingRequestsInflight = 200
+	}
+	if c.MaxStreams == 0 {
+		c.MaxStreams = 1000 // one client may run that many watches at once on its connection
 	}
 	if c.RequestTimeout == 0 {
 		c.RequestTimeout = time.Minute
@@ -161,31 +177,29 @@ func (c Config) withDefaults() (Config, error) {
 	return c, nil
 }
 
-// cipherSuites for TLS 1.2: forward secrecy and authenticated encryption only. TLS 1.3 chooses its own.
-var cipherSuites = []uint16{
-	tls.TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256,
-	tls.TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256,
-	tls.TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384,
-	tls.TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384,
-	tls.TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256,
-	tls.TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256,
-}
-
 // loadTLS reads the serving certificate. A new one in its files serves new connections; so do new client CAs.
 func loadTLS(c *Config, chain *authn.Chain) (*tls.Config, error) {
 	pair, err := pki.NewKeyPair(c.TLSCertFile, c.TLSKeyFile, c.Logger)
 	if err != nil {
 		return nil, err
 	}
+	certificates, err := pki.NewCertificates(pair, c.TLSNamed, c.Logger)
+	if err != nil {
+		return nil, fmt.Errorf("--tls-sni-cert-key: %w", err)
+	}
 	conf := &tls.Config{
-		MinVersion:     c.TLSMinVersion,
-		CipherSuites:   c.TLSCipherSuites,
-		NextProtos:     []string{"h2", "http/1.1"},
-		GetCertificate: pair.GetCertificate,
+		MinVersion:       c.TLSMinVersion,
+		CipherSuites:     c.TLSCipherSuites,
+		CurvePreferences: c.TLSCurves,
+		NextProtos:       []string{"h2", "http/1.1"},
+		GetCertificate:   certificates.GetCertificate,
 		// Asked for, and checked by package authn: a bad certificate is answered with 401.
 		ClientAuth: tls.RequestClientCert,
 		// They tell clients that have several certificates which to show.
 		ClientCAs: chain.ClientCAs(),
+	}
+	if c.NoHTTP2 {
+		conf.NextProtos = []string{"http/1.1"}
 	}
 	var renewed atomic.Pointer[tls.Config] // with other client CAs
 	conf.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) {

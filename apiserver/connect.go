@@ -17,6 +17,7 @@ import (
 	"vigil/apiserver/authz"
 	"vigil/apiserver/connect"
 	"vigil/apiserver/metrics"
+	"vigil/apiserver/respond"
 	"vigil/h2"
 	"vigil/watchcache"
 )
@@ -34,7 +35,7 @@ func (c *call) serveConnection(rt *route) {
 		c.notFound()
 		return
 	case !slices.Contains(verbs, c.info.Verb) && (c.req.Method != http.MethodOptions || !slices.Contains(verbs, "update")):
-		c.fail(c.notSupported(rt.Kind))
+		c.fail(respond.NoMethod())
 		return
 	}
 	c.clearCredentials()
@@ -54,7 +55,7 @@ func (c *call) serveConnection(rt *route) {
 		case <-over:
 		}
 	}()
-	h2.Patient(&c.rec)
+	h2.Patient(&c.rec, c.req)
 	err := c.server.connector.Serve(w, c.req.WithContext(ctx), &connect.Request{
 		Resource: rt.Kind.GroupResource(), Subresource: c.info.Subresource,
 		Namespace: c.info.Namespace, Name: c.info.Name, Path: c.info.Rest, Verb: c.info.Verb,

@@ -1,6 +1,7 @@
 package apiserver
 
 import (
+	"container/list"
 	"context"
 	"sync"
 	"sync/atomic"
@@ -16,6 +17,7 @@ type connection struct {
 	once        sync.Once
 	requests    prometheus.Counter         // by the kind of the first request's user
 	user        atomic.Pointer[authn.User] // who sent the first request, nil before it; for metrics
+	newcomer    *list.Element              // of Server.newcomers until the first request; set before it, nil for a connection that is not the listener's
 }
 
 type connectionKey struct{}
@@ -45,6 +47,7 @@ func (c *connection) count(s *Server, user *authn.User) {
 		}
 		c.user.Store(user)
 		c.requests = s.metrics.Identity(kind)
+		s.newcomers.remove(c.newcomer)
 	})
 	c.requests.Inc()
 }

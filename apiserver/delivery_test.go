@@ -14,6 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"vigil/apiserver"
 	"vigil/apiserver/apiservertest"
 )
 
@@ -187,7 +188,7 @@ func TestWatch_Large(t *testing.T) {
 
 // TestShutdown_Watches stops a server with thousands of watches: all end in good order, each with a bookmark, at once.
 func TestShutdown_Watches(t *testing.T) {
-	s, _, k := start(t)
+	s, _, k := start(t, func(c *apiserver.Config) { c.ShutdownTimeout = timeout })
 	namespace(t, k, "a")
 	rv := configMap(t, k, "a", "c1")
 	const conns, each = 20, 150
@@ -198,7 +199,9 @@ func TestShutdown_Watches(t *testing.T) {
 	if err := s.Stop(); err != nil {
 		t.Error(err)
 	}
-	if took := time.Since(began); took > 900*time.Millisecond && !raceEnabled {
+	took := time.Since(began)
+	t.Logf("%d watches ended in %v", conns*each, took)
+	if took >= timeout { // something did not end by itself
 		t.Errorf("took %v", took)
 	}
 	for range conns * each {

@@ -34,12 +34,17 @@ func (s *Server) newFairness() *flowcontrol.Controller {
 	return f
 }
 
-// inTurn calls serve when it is the request's turn. If it may not be served it has been answered.
+// inTurn calls serve when it is the request's turn. If it may not be served it has been answered. The request has its seats while it works: what it
+// answers is written when it has given them back, so that a client that does not read keeps nobody from working.
 func (c *call) inTurn(seats uint64, serve func()) {
 	if c.server.fairness == nil {
 		if c.admit() {
-			defer c.place.leave()
-			serve()
+			func() {
+				defer c.place.leave()
+				c.rec.keep(&c.server.kept)
+				serve()
+			}()
+			c.rec.release()
 		}
 		return
 	}
@@ -55,8 +60,10 @@ func (c *call) inTurn(seats uint64, serve func()) {
 	served := c.server.fairness.Handle(c.ctx, c.turn(seats), c.rec.Header(), noteNothing, func() {
 		c.place.count()
 		defer c.place.leave()
+		c.rec.keep(&c.server.kept)
 		serve()
 	})
+	c.rec.release()
 	if !served {
 		c.outOfTurn()
 	}
@@ -81,8 +88,32 @@ func (c *call) watchInTurn(seats uint64, serve func()) {
 		return
 	}
 	begun := make(chan struct{})
-	begin := sync.OnceFunc(func() { close(begun) })
-	c.rec.begun = begin
+	c.rec.begun = sync.OnceFunc(func() { close(begun) })
+	c.untilOver(seats, begun, c.rec.begun, serve)
+}
+
+// listInTurn is inTurn for what may be large: it is written while it is put together, and gives its seats back when the client makes it wait.
+func (c *call) listInTurn(seats uint64, serve func()) {
+	over := make(chan struct{})
+	end := sync.OnceFunc(func() { close(over) })
+	switch {
+	case c.server.fairness == nil:
+		if c.admit() {
+			c.rec.stuck = sync.OnceFunc(c.place.leave)
+			defer c.rec.stuck()
+			serve()
+		}
+	case flowcontrol.IsExempt(c.user):
+		c.inTurn(seats, serve)
+	default:
+		c.place = c.places()
+		c.rec.stuck = end
+		c.untilOver(seats, over, end, serve)
+	}
+}
+
+// untilOver calls serve when it is the request's turn. The turn ends when serve has returned, or sooner: when begun is closed, which end does.
+func (c *call) untilOver(seats uint64, begun <-chan struct{}, end func(), serve func()) {
 	turn, over := make(chan struct{}), make(chan any, 1)
 	go func() {
 		defer func() { over <- recover() }()
@@ -96,7 +127,7 @@ func (c *call) watchInTurn(seats uint64, serve func()) {
 	select {
 	case <-turn:
 		defer func() {
-			begin()
+			end()
 			<-over // nothing panics but what runs in serve, which is not there
 		}()
 		serve()

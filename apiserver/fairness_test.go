@@ -2,10 +2,10 @@ package apiserver_test
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -17,6 +17,7 @@ import (
 
 	"vigil/apiserver"
 	"vigil/apiserver/apiservertest"
+	"vigil/apiserver/authz"
 )
 
 // fair is a server with rules of its own for one user.
@@ -24,16 +25,20 @@ type fair struct {
 	*apiservertest.Server
 	t    *testing.T
 	http map[string]*http.Client // by user
+	hold *holding
 }
 
 func startFair(t *testing.T) *fair {
 	t.Helper()
+	hold := &holding{released: map[string]chan struct{}{}}
 	s := apiservertest.Start(t, func(c *apiserver.Config) {
 		c.Fairness = true
 		c.MaxRequestsInflight, c.MaxMutatingRequestsInflight = 20, 10
 		c.RequestTimeout = 40 * time.Second
+		hold.Authorizer = c.Authorizer
+		c.Authorizer = hold
 	})
-	f := &fair{Server: s, t: t, http: map[string]*http.Client{}}
+	f := &fair{hold: hold, Server: s, t: t, http: map[string]*http.Client{}}
 	if err := createNamespace(t, s); err != nil {
 		t.Fatal(err)
 	}
@@ -112,23 +117,40 @@ func (f *fair) level(name, user string, response flowcontrolv1.LimitResponse) {
 	}
 }
 
+// holding is an authorizer that does not decide about objects called held-NAME before they are released.
+type holding struct {
+	authz.Authorizer
+	mu       sync.Mutex
+	released map[string]chan struct{}
+}
+
+func (h *holding) Authorize(ctx context.Context, a *authz.Attributes) (bool, string, error) {
+	h.mu.Lock()
+	released := h.released[a.Name]
+	h.mu.Unlock()
+	if released != nil {
+		<-released
+	}
+	return h.Authorizer.Authorize(ctx, a)
+}
+
 // occupy has the user send a request that is not over before release is called, and returns when it is being served.
 func (f *fair) occupy(user, name string) (release func() *http.Response) {
 	f.t.Helper()
-	body, feed := io.Pipe()
+	name = "held-" + name
+	released := make(chan struct{})
+	f.hold.mu.Lock()
+	f.hold.released[name] = released
+	f.hold.mu.Unlock()
 	answer := make(chan *http.Response, 1)
-	go func() { answer <- f.do(user, http.MethodPost, "/api/v1/namespaces/default/configmaps", body) }()
-	if _, err := fmt.Fprintf(feed, `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":%q`, name); err != nil {
-		f.t.Fatal(err)
-	}
+	go func() { answer <- f.do(user, http.MethodGet, "/api/v1/namespaces/default/configmaps/"+name, nil) }()
 	for !strings.Contains(f.dump("dump_requests?includeRequestDetails=1"), user) { // executing requests are shown, too
 		if f.t.Context().Err() != nil {
 			f.t.Fatal("the request is never served")
 		}
 	}
 	return func() *http.Response {
-		_, _ = io.WriteString(feed, "}}")
-		feed.Close()
+		close(released)
 		return <-answer
 	}
 }
@@ -227,7 +249,7 @@ func TestFairness(t *testing.T) {
 		if err := client.PriorityLevelConfigurations().Delete(t.Context(), "refusing", metav1.DeleteOptions{}); err != nil {
 			t.Fatal(err)
 		}
-		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), timeout)
 		defer cancel()
 		for {
 			schema, err := client.FlowSchemas().Get(ctx, "refusing", metav1.GetOptions{})

@@ -26,7 +26,7 @@ func TestGolden(t *testing.T) {
 	s, c, _ := start(t)
 	api, extensions := goldenDir(t, "k8s.io/api", ""), goldenDir(t, "k8s.io/apiextensions-apiserver", "pkg/apis")
 	for _, k := range s.Table.All() {
-		if k.Unstored {
+		if k.Unstored || k.GVK.Group == "apiregistration.k8s.io" { // upstream has no golden objects of this group
 			continue
 		}
 		name := strings.TrimPrefix(strings.Join([]string{k.GVK.Group, k.GVK.Version, k.GVK.Kind}, "."), ".")
@@ -35,11 +35,8 @@ func TestGolden(t *testing.T) {
 		}
 		t.Run(name, func(t *testing.T) {
 			dir := api
-			switch k.GVK.Group {
-			case "apiextensions.k8s.io":
+			if k.GVK.Group == "apiextensions.k8s.io" {
 				dir = extensions
-			case "apiregistration.k8s.io":
-				t.Skip("upstream has no golden objects of this group")
 			}
 			golden, err := os.ReadFile(filepath.Join(dir, name+".json"))
 			if err != nil {

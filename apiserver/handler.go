@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
-	"runtime/debug"
+	"os"
 	"strings"
 	"time"
 
@@ -14,6 +14,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"vigil/apiserver/audit"
 	"vigil/apiserver/authn"
@@ -21,6 +22,7 @@ import (
 	"vigil/apiserver/metrics"
 	"vigil/apiserver/request"
 	"vigil/apiserver/respond"
+	"vigil/internal/panics"
 )
 
 // call is one request on its way.
@@ -33,9 +35,11 @@ type call struct {
 	began  time.Time
 	ctx    context.Context // ends with the request's deadline; the request's own until that is known
 	place  *inflight       // taken by admit
+	body   body
 
 	record *audit.Record // nil when the request is not written down
 
+	notice *authn.Notice // what is to be said of the caller's credential; nil: nothing
 	// impersonator is who sent the request when that is not user; nil when it is. constraint says what it was allowed by.
 	impersonator *authn.User
 	constraint   string
@@ -51,6 +55,9 @@ type call struct {
 	detached bool // a watch that goes on, and is counted when it ends
 }
 
+// maxAuditID is the most bytes of a client's Audit-Id that the server keeps and echoes. Upstream cuts at this length only in the audit event.
+const maxAuditID = 64
+
 // noCache is the Cache-Control of everything that does not say otherwise.
 var noCache = []string{"no-cache, private"}
 
@@ -64,6 +71,8 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h["Cache-Control"] = noCache
 	if c.auditID[0] = r.Header.Get("Audit-Id"); c.auditID[0] == "" {
 		c.auditID[0] = uuid.NewString()
+	} else if len(c.auditID[0]) > maxAuditID {
+		c.auditID[0] = c.auditID[0][:maxAuditID]
 	}
 	h["Audit-Id"] = c.auditID[:]
 	if s.config.GoawayChance > 0 && r.ProtoMajor == 2 && rand.Float64() < s.config.GoawayChance {
@@ -72,7 +81,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 	err := c.authenticate(c.began)
 	if err != nil {
-		s.log.Debug("request refused", "err", err, "remote", r.RemoteAddr)
+		s.log.Debug("the API server refused a request without valid credentials", "error", err, "remote", r.RemoteAddr)
 		c.auditRefused()
 		respond.Error(&c.rec, r, apierrors.NewUnauthorized("Unauthorized"))
 		return
@@ -92,13 +101,15 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // finish turns a panic into a 500 and counts the request.
 func (c *call) finish() {
 	p := recover()
+	c.body.release()
 	if !c.detached {
 		defer c.auditEnd(p)
 	}
 	if p != nil {
+		c.rec.drop()
 		c.resource.Aborted(c.verb, c.info.Scope())
 		if p != http.ErrAbortHandler { //nolint:errorlint // the sentinel itself is panicked
-			c.server.log.Error("request panicked", "method", c.req.Method, "path", c.req.URL.Path, "panic", p, "stack", string(debug.Stack()))
+			panics.Recovered(c.server.log, panics.Request, p, "method", c.req.Method, "path", respond.Cut(c.req.URL.Path, 1<<10))
 			if c.rec.code == 0 {
 				respond.Error(&c.rec, c.req, apierrors.NewInternalError(fmt.Errorf("apiserver panic'd on %s %s", c.req.Method, c.req.URL.Path)))
 				p = nil
@@ -194,11 +205,18 @@ func (c *call) deadline() (cancel context.CancelFunc, err error) {
 
 // fail answers with the Status of err. What went wrong because the time was up is said so.
 func (c *call) fail(err error) {
-	if errors.Is(c.ctx.Err(), context.DeadlineExceeded) || errors.Is(err, context.DeadlineExceeded) {
+	if errors.Is(c.ctx.Err(), context.DeadlineExceeded) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, os.ErrDeadlineExceeded) {
 		err = apierrors.NewTimeoutError("request did not complete within the allotted timeout", 0)
 	}
 	respond.Error(&c.rec, c.req, err)
 }
 
-// notFound is the answer where there is no route, as upstream's router gives it.
-func (c *call) notFound() { http.Error(&c.rec, "404 page not found", http.StatusNotFound) }
+// notFound is the answer where there is no route: the router of a group version answers with a Status, and where there is no such
+// group version the end of upstream's chain of servers does with a text.
+func (c *call) notFound() {
+	if c.server.versions[schema.GroupVersion{Group: c.info.Group, Version: c.info.Version}] {
+		c.fail(respond.NoRoute())
+		return
+	}
+	http.Error(&c.rec, "404 page not found", http.StatusNotFound)
+}

@@ -19,8 +19,8 @@ import (
 	"vigil/apiserver/apiservertest"
 )
 
-// timeout bounds everything that a test waits for.
-const timeout = 30 * time.Second
+// timeout bounds everything that a test waits for. It is no measure of speed.
+const timeout = 5 * time.Minute
 
 // client speaks plain HTTP to a test server.
 type client struct {

@@ -2,7 +2,6 @@ package apiserver
 
 import (
 	"net"
-	"net/http"
 	"slices"
 	"strings"
 	"sync"
@@ -25,14 +24,13 @@ func (i *identities) add(conn net.Conn, c *connection) {
 	i.open[conn] = c
 }
 
-// state is an http.Server's ConnState.
-func (i *identities) state(conn net.Conn, state http.ConnState) {
-	if state != http.StateClosed && state != http.StateHijacked {
-		return
-	}
+// remove forgets a connection, and returns what was known of it; nil when it was not.
+func (i *identities) remove(conn net.Conn) *connection {
 	i.mu.Lock()
 	defer i.mu.Unlock()
+	c := i.open[conn]
 	delete(i.open, conn)
+	return c
 }
 
 // identityKey is the labels of the gauge.

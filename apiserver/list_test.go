@@ -24,7 +24,7 @@ func token(rv int64, start string) string {
 
 func plain(s string) string { return base64.RawURLEncoding.EncodeToString([]byte(s)) }
 
-// TestList_Options goes through the rows of list-watch.md section 4.
+// TestList_Options goes through the rows of docs/list-watch.md section 4.
 func TestList_Options(t *testing.T) {
 	t.Parallel()
 	_, c, k := start(t)
@@ -147,7 +147,72 @@ func outgrow(t *testing.T, k *kubernetes.Clientset, namespace, name string) (rv 
 	return rv
 }
 
-// TestList_Errors goes through the tables of list-watch.md sections 2, 4 and 5.
+// unknownFields is what kinds with field labels of their own say of others: upstream's AddFieldLabelConversionFunc of each kind. The rest
+// says the same, which names the two labels that every kind has.
+var unknownFields = map[string]string{
+	"pods": "field label not supported: spec.foo", "nodes": "field label not supported: spec.foo", "namespaces": "field label not supported: spec.foo",
+	"services": "field label not supported: spec.foo", "secrets": "field label not supported: spec.foo", "replicationcontrollers": "field label not supported: spec.foo",
+	"events": "field label not supported: spec.foo", "events.events.k8s.io": "field label not supported: spec.foo",
+	"certificatesigningrequests.certificates.k8s.io": "field label not supported: spec.foo",
+	"clustertrustbundles.certificates.k8s.io":        "field label not supported: spec.foo",
+	"podcertificaterequests.certificates.k8s.io":     "field label not supported: spec.foo",
+	"jobs.batch":                     `field label "spec.foo" not supported for Job`,
+	"resourceslices.resource.k8s.io": "field label not supported for resource.k8s.io/v1, Kind=ResourceSlice: spec.foo",
+}
+
+// Every kind is asked for a field label that it does not have, some for labels that others have.
+func TestList_UnknownFields(t *testing.T) {
+	t.Parallel()
+	s, c, _ := start(t, smallWindow)
+	check := func(path, label, message string) {
+		t.Helper()
+		r := c.get(path + "?fieldSelector=" + label + "%3Dx")
+		switch {
+		case message == "" && r.code != http.StatusOK:
+			t.Errorf("%s by %s: got %d %s", path, label, r.code, r.body)
+		case message != "" && (r.code != http.StatusBadRequest || r.status().Message != message):
+			t.Errorf("%s by %s: got %d %s, want %q", path, label, r.code, r.body, message)
+		}
+	}
+	asked := map[string]bool{}
+	for _, k := range s.Table.All() {
+		if k.NewList == nil {
+			continue
+		}
+		path, name := "/api/v1/"+k.Resource, k.Resource
+		if k.GVK.Group != "" {
+			path, name = "/apis/"+k.GVK.Group+"/"+k.GVK.Version+"/"+k.Resource, k.Resource+"."+k.GVK.Group
+		}
+		message, ok := unknownFields[name]
+		if !ok {
+			message = `"spec.foo" is not a known field selector: only "metadata.name", "metadata.namespace"`
+		}
+		check(path, "spec.foo", message)
+		asked[name] = true
+	}
+	for name := range unknownFields {
+		if !asked[name] {
+			t.Errorf("there is no %s", name)
+		}
+	}
+	for _, tc := range []struct{ path, label, message string }{
+		{"/api/v1/pods", "metadata.namespace", ""},
+		{"/api/v1/configmaps", "metadata.namespace", ""},
+		{"/api/v1/persistentvolumes", "metadata.namespace", ""},
+		{"/apis/resource.k8s.io/v1/resourceslices", "spec.pool.name", ""},
+		{"/api/v1/nodes", "metadata.namespace", "field label not supported: metadata.namespace"},
+		{"/api/v1/namespaces", "metadata.namespace", "field label not supported: metadata.namespace"},
+		{"/apis/certificates.k8s.io/v1/certificatesigningrequests", "metadata.namespace", "field label not supported: metadata.namespace"},
+		{"/apis/certificates.k8s.io/v1/certificatesigningrequests", "spec.username", "field label not supported: spec.username"},
+		{"/apis/apps/v1/deployments", "status.replicas", `"status.replicas" is not a known field selector: only "metadata.name", "metadata.namespace"`},
+		{"/apis/events.k8s.io/v1/events", "involvedObject.name", "field label not supported: involvedObject.name"},
+		{"/api/v1/events", "regarding.name", "field label not supported: regarding.name"},
+	} {
+		check(tc.path, tc.label, tc.message)
+	}
+}
+
+// TestList_Errors goes through the tables of docs/list-watch.md sections 2, 4 and 5.
 func TestList_Errors(t *testing.T) {
 	t.Parallel()
 	_, c, k := start(t, smallWindow)
@@ -172,7 +237,7 @@ func TestList_Errors(t *testing.T) {
 			`resourceVersionMatch: Unsupported value: "X": supported values: "Exact", "NotOlderThan", ""]`},
 		{"limit=abc", 400, "BadRequest", `strconv.ParseInt: parsing "abc": invalid syntax`},
 		{"timeoutSeconds=1.5", 400, "BadRequest", `strconv.ParseInt: parsing "1.5": invalid syntax`},
-		{"fieldSelector=spec.foo%3Dbar", 400, "BadRequest", "field label not supported: spec.foo"},
+		{"fieldSelector=spec.foo%3Dbar", 400, "BadRequest", `"spec.foo" is not a known field selector: only "metadata.name", "metadata.namespace"`},
 		{"fieldSelector=nonsense", 400, "BadRequest", `invalid selector: 'nonsense'; can't understand 'nonsense'`},
 		{"labelSelector=%3Dx", 400, "BadRequest", "found '=', expected: !, identifier, or 'end of string'"},
 		{"resourceVersion=abc", 400, "BadRequest", `invalid resource version: resourceVersion: Invalid value: "abc": strconv.ParseUint: parsing "abc": invalid syntax`},
@@ -299,29 +364,35 @@ func TestRoutes(t *testing.T) {
 	_, c, k := start(t)
 	namespace(t, k, "a")
 	configMap(t, k, "a", "c1")
+	const (
+		notAllowed = "the server does not allow this method on the requested resource"
+		noResource = "the server could not find the requested resource"
+	)
 	for _, tc := range []struct {
 		method, path string
 		code         int
 		message      string // of the Status; "" for other bodies
 	}{
-		{"GET", "/api/v1/nonsense", 404, ""},
-		{"GET", "/api/v1/namespaces/a/nonsense", 404, ""},
+		{"GET", "/api/v1/nonsense", 404, noResource},
+		{"GET", "/api/v1/nonsense?watch=true", 404, noResource},
+		{"GET", "/api/v1/namespaces/a/nonsense", 404, noResource},
+		{"POST", "/apis/apps/v1/namespaces/a/nonsense", 404, noResource},
 		{"GET", "/apis/nonsense/v1/things", 404, ""},
 		{"GET", "/apis/nonsense", 404, ""},
 		{"GET", "/nonsense", 404, ""},
-		{"GET", "/api/v1/namespaces/a/nodes", 404, ""},
-		{"GET", "/api/v1/configmaps/c1", 404, ""},
-		{"GET", "/api/v1/namespaces/a/configmaps/c1/nonsense", 404, ""},
-		{"GET", "/api/v1/namespaces/a/configmaps/c1/status", 404, ""},
-		{"POST", "/api/v1/configmaps", 405, "create is not supported on resources of kind \"configmaps\""},
-		{"DELETE", "/api/v1/configmaps", 405, "deletecollection is not supported on resources of kind \"configmaps\""},
-		{"POST", "/api/v1/namespaces/a/configmaps/c1", 405, "create is not supported on resources of kind \"configmaps\""},
-		{"PUT", "/api/v1/namespaces/a/configmaps", 405, "update is not supported on resources of kind \"configmaps\""},
-		{"PATCH", "/api/v1/namespaces/a/configmaps", 405, "patch is not supported on resources of kind \"configmaps\""},
-		{"OPTIONS", "/api/v1/namespaces/a/configmaps", 405, "OPTIONS is not supported on resources of kind \"configmaps\""},
-		{"POST", "/api/v1/watch/configmaps", 405, "watch is not supported on resources of kind \"configmaps\""},
-		{"DELETE", "/api/v1/namespaces", 405, "deletecollection is not supported on resources of kind \"namespaces\""},
-		{"POST", "/version", 405, ""},
+		{"GET", "/api/v1/namespaces/a/nodes", 404, noResource},
+		{"GET", "/api/v1/configmaps/c1", 404, noResource},
+		{"GET", "/api/v1/namespaces/a/configmaps/c1/nonsense", 404, noResource},
+		{"GET", "/api/v1/namespaces/a/configmaps/c1/status", 404, noResource},
+		{"POST", "/api/v1/configmaps", 405, notAllowed},
+		{"DELETE", "/api/v1/configmaps", 405, notAllowed},
+		{"POST", "/api/v1/namespaces/a/configmaps/c1", 405, notAllowed},
+		{"PUT", "/api/v1/namespaces/a/configmaps", 405, notAllowed},
+		{"PATCH", "/api/v1/namespaces/a/configmaps", 405, notAllowed},
+		{"OPTIONS", "/api/v1/namespaces/a/configmaps", 405, notAllowed},
+		{"POST", "/api/v1/watch/configmaps", 405, notAllowed},
+		{"DELETE", "/api/v1/namespaces", 405, notAllowed},
+		{"POST", "/version", 405, notAllowed},
 		{"GET", "/api/v1/watch", 400, "unable to determine kind and namespace from url, /api/v1/watch"},
 		{"GET", "/api/v1/namespaces/a", 200, ""},
 		{"GET", "/api/v1/namespaces/a/status", 200, ""},

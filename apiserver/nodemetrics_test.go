@@ -20,7 +20,7 @@ import (
 	metricsclient "k8s.io/metrics/pkg/client/clientset/versioned"
 
 	"vigil/apiserver"
-	"vigil/apiserver/nodemetrics"
+	"vigil/apiserver/resourcemetrics"
 	"vigil/kinds"
 )
 
@@ -47,20 +47,21 @@ func TestNodeMetrics(t *testing.T) {
 		_ = json.NewEncoder(w).Encode(summaryOf("web", "db"))
 	}))
 	defer kubelet.Close()
-	var source *nodemetrics.Source
+	var source *resourcemetrics.Source
 	server, c, typed := start(t, func(c *apiserver.Config) {
+		c.Connections.AllowLoopback = true // where the kubelet is
 		c.Answers = map[schema.GroupVersionKind]apiserver.Answer{
 			metricsv1beta1.SchemeGroupVersion.WithKind("NodeMetrics"): func(ctx context.Context, ns, name string) []kinds.Object { return source.Nodes(ctx, ns, name) },
 			metricsv1beta1.SchemeGroupVersion.WithKind("PodMetrics"):  func(ctx context.Context, ns, name string) []kinds.Object { return source.Pods(ctx, ns, name) },
 		}
 	})
-	source = nodemetrics.New(nodemetrics.Config{
+	source = resourcemetrics.New(resourcemetrics.Config{
 		Fetch: server.Connector().Fetch,
-		Nodes: func(string) ([]nodemetrics.Thing, error) {
-			return []nodemetrics.Thing{{Name: "node-1", Labels: map[string]string{"zone": "a"}}, {Name: "simulated"}, {Name: "unknown"}}, nil
+		Nodes: func(string) ([]resourcemetrics.Target, error) {
+			return []resourcemetrics.Target{{Name: "node-1", Labels: map[string]string{"zone": "a"}}, {Name: "simulated"}, {Name: "unknown"}}, nil
 		},
-		Pods: func(string, string) ([]nodemetrics.Thing, error) {
-			return []nodemetrics.Thing{
+		Pods: func(string, string) ([]resourcemetrics.Target, error) {
+			return []resourcemetrics.Target{
 				{Namespace: "default", Name: "web", UID: "uid-web", Node: "node-1", Labels: map[string]string{"app": "web"}},
 				{Namespace: "other", Name: "db", UID: "uid-db", Node: "node-1"},
 				{Namespace: "other", Name: "elsewhere", UID: "uid-elsewhere", Node: "simulated"},

@@ -17,7 +17,8 @@ import (
 	"vigil/apiserver/negotiate"
 	"vigil/apiserver/openapi"
 	"vigil/apiserver/respond"
-	"vigil/apiserver/satoken"
+	"vigil/apiserver/serviceaccount"
+	"vigil/internal/slis"
 )
 
 // paths answers everything that is not an API resource.
@@ -35,9 +36,11 @@ func newPaths(s *Server) (*paths, error) {
 		return nil, err
 	}
 
+	indicators := slis.New()
+	p.exact[slis.Path] = indicators.Handler()
 	checksHealthz, checksLivez, checksReadyz := s.checks()
 	for name, checks := range map[string][]health.Check{"healthz": checksHealthz, "livez": checksLivez, "readyz": checksReadyz} {
-		e := health.New(name, s.log, checks...)
+		e := health.New(name, s.log, indicators, checks...)
 		p.exact["/"+name] = e
 		p.prefixes["/"+name+"/"] = e
 	}
@@ -62,14 +65,16 @@ func newPaths(s *Server) (*paths, error) {
 	p.exact["/openapi/v2"], p.exact["/openapi/v3"], p.prefixes["/openapi/v3/"] = docs, docs, docs
 
 	if docs := s.tokens.Documents; docs != nil {
-		p.exact[satoken.ConfigPath], p.exact[satoken.KeysPath] = docs, docs
+		p.exact[serviceaccount.ConfigPath], p.exact[serviceaccount.KeysPath] = docs, docs
 	}
 
-	p.prefixes["/debug/pprof/"] = http.HandlerFunc(pprof.Index)
-	p.exact["/debug/pprof/cmdline"] = http.HandlerFunc(pprof.Cmdline)
-	p.exact["/debug/pprof/profile"] = http.HandlerFunc(pprof.Profile)
-	p.exact["/debug/pprof/symbol"] = http.HandlerFunc(pprof.Symbol)
-	p.exact["/debug/pprof/trace"] = http.HandlerFunc(pprof.Trace)
+	if !s.config.NoProfiling {
+		p.prefixes["/debug/pprof/"] = http.HandlerFunc(pprof.Index)
+		p.exact["/debug/pprof/cmdline"] = http.HandlerFunc(pprof.Cmdline)
+		p.exact["/debug/pprof/profile"] = http.HandlerFunc(pprof.Profile)
+		p.exact["/debug/pprof/symbol"] = http.HandlerFunc(pprof.Symbol)
+		p.exact["/debug/pprof/trace"] = http.HandlerFunc(pprof.Trace)
+	}
 	p.exact["/debug/watchcache"] = s.caches
 
 	p.exact["/"] = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { p.serveIndex(w, r, http.StatusOK) })
@@ -127,11 +132,19 @@ func (c *call) servePath() {
 	if !c.beginAudit(longRunning(c.info.Path)) || !c.impersonate() {
 		return
 	}
-	if longRunning(c.info.Path) {
+	switch {
+	case longRunning(c.info.Path):
 		c.serveShortPath()
-	} else {
+	case large(c.info.Path):
+		c.listInTurn(1, c.serveShortPath)
+	default:
 		c.inTurn(1, c.serveShortPath)
 	}
+}
+
+// large says whether what a path shows may have megabytes.
+func large(path string) bool {
+	return path == "/metrics" || strings.HasPrefix(path, "/openapi/") || strings.HasPrefix(path, "/debug/")
 }
 
 // serveShortPath answers a request whose turn it is.
@@ -147,7 +160,7 @@ func (c *call) serveShortPath() {
 	case h == nil:
 		p.serveIndex(&c.rec, c.req, http.StatusNotFound)
 	case c.req.Method != http.MethodGet && c.req.Method != http.MethodHead && !strings.HasPrefix(c.info.Path, "/debug/pprof/"):
-		http.Error(&c.rec, "405: Method Not Allowed", http.StatusMethodNotAllowed)
+		c.fail(respond.NoMethod())
 	default:
 		h.ServeHTTP(&c.rec, c.req)
 	}

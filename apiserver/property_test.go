@@ -45,8 +45,7 @@ func TestProperty(t *testing.T) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Logf("-property.seed=%d -property.rounds=1", seed)
 			rnd := rand.New(rand.NewPCG(seed, 0))
-			target := &wireTarget{t: t, etcd: storetest.NewTarget(t), window: []int{100, 100000}[rnd.IntN(2)]}
-			target.start()
+			target := newWireTarget(t, []int{100, 100000}[rnd.IntN(2)])
 			stats := cachetest.Run(t, target, cachetest.Options{
 				Seed:     seed,
 				Writes:   *propertyWrites,
@@ -69,27 +68,34 @@ const pace = 8 * time.Millisecond
 // wireTarget is a whole API server on a real etcd. Writes go to etcd directly, as another API server's would: pods may change
 // what the API does not let them.
 type wireTarget struct {
-	t      testing.TB
-	etcd   storetest.Target
-	window int
+	t       testing.TB
+	etcd    storetest.Target
+	window  int
+	podType *object.Type // the first server's: types are the same for all
 
 	mu      sync.RWMutex // held for writing while the server is replaced
 	server  *apiservertest.Server
-	podType *object.Type
 	clients []*kubernetes.Clientset // one for each encoding and protocol
 	cutNow  func()                  // breaks about half of the clients' connections
 }
 
-func (w *wireTarget) start() {
-	w.server = apiservertest.Start(w.t, func(c *apiserver.Config) {
-		c.Store = w.etcd.Store
-		c.Window = watchcache.Window{MaxEvents: w.window}
-	})
+func newWireTarget(t testing.TB, window int) *wireTarget {
+	w := &wireTarget{t: t, etcd: storetest.NewTarget(t), window: window}
+	w.start()
 	for _, k := range w.server.Table.All() {
 		if k.GroupResource().String() == "pods" {
 			w.podType = k.Type
 		}
 	}
+	return w
+}
+
+// start puts a new server in the place of the one before. mu is held, or nobody else has w.
+func (w *wireTarget) start() {
+	w.server = apiservertest.Start(w.t, func(c *apiserver.Config) {
+		c.Store = w.etcd.Store
+		c.Window = watchcache.Window{MaxEvents: w.window}
+	})
 	w.clients = nil
 	var mu sync.Mutex
 	conns := map[net.Conn]struct{}{}

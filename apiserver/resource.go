@@ -1,9 +1,6 @@
 package apiserver
 
 import (
-	"bytes"
-	"errors"
-	"io"
 	"net/http"
 	"slices"
 	"time"
@@ -105,7 +102,14 @@ func (c *call) serveResource() {
 		})
 		return
 	}
-	c.inTurn(seats(rt, &c.info, &opts), func() { c.serveShort(rt, &opts) })
+	if !c.takeBody() {
+		return
+	}
+	inTurn := c.inTurn
+	if c.info.Verb == "list" || c.info.Verb == "deletecollection" {
+		inTurn = c.listInTurn
+	}
+	inTurn(seats(rt, &c.info, &opts), func() { c.serveShort(rt, &opts) })
 }
 
 // serveShort answers a request for an API resource that is not a watch.
@@ -156,8 +160,11 @@ func (c *call) serveWatch(rt *route, opts *request.ListOptions) {
 	case rt == nil || !c.placed(rt.Kind):
 		c.notFound()
 		return
-	case !slices.Contains(rt.verbs, "watch") || (c.req.Method != http.MethodGet && c.req.Method != http.MethodHead):
-		c.fail(c.notSupported(rt.Kind))
+	case c.req.Method != http.MethodGet && c.req.Method != http.MethodHead, !slices.Contains(rt.verbs, "watch") && !slices.Contains(rt.verbs, "list"):
+		c.fail(respond.NoMethod())
+		return
+	case !slices.Contains(rt.verbs, "watch"): // a list that cannot go on
+		c.fail(apierrors.NewMethodNotSupported(rt.Kind.GroupResource(), "watch"))
 		return
 	}
 	running, scope, began, record := rt.Metrics.Running(metrics.Watch, c.info.Scope()), c.info.Scope(), c.began, c.record
@@ -187,7 +194,7 @@ func (c *call) serveObject(rt *route, opts *request.ListOptions) error {
 		verb == "create" && c.info.Name != "",
 		(verb == "update" || verb == "patch") && c.info.Name == "",
 		collectionOf && verb != "list":
-		return c.notSupported(rt.Kind)
+		return respond.NoMethod()
 	}
 	if rt.Kind.Unstored && verb != "create" {
 		return c.serveAnswer(rt, opts)
@@ -209,7 +216,7 @@ func (c *call) serveSubresource(rt *route) error {
 		return nil
 	}
 	if !slices.Contains(sub.Verbs, c.info.Verb) {
-		return c.notSupported(rt.Kind)
+		return respond.NoMethod()
 	}
 	switch {
 	case c.info.Verb != "get":
@@ -243,19 +250,17 @@ func (c *call) serveWrite(rt *route) error {
 	if err != nil {
 		return err
 	}
-	buf := respond.Buffer()
-	defer respond.Release(buf)
-	if err := readBody(c.req, buf); err != nil {
-		return err
+	if c.body.read(c.req, maxBody+1); c.body.err != nil {
+		return c.body.err
 	}
-	c.record.Request(c.req.Header.Get("Content-Type"), *buf)
+	c.record.Request(c.req.Header.Get("Content-Type"), c.body.bytes())
 	req := &write.Request{
 		Kind:        rt.Kind,
 		Namespace:   c.info.Namespace,
 		Name:        c.info.Name,
 		Subresource: c.info.Subresource,
 		ContentType: c.req.Header.Get("Content-Type"),
-		Body:        *buf,
+		Body:        c.body.bytes(),
 		RawQuery:    c.req.URL.RawQuery,
 		User:        c.user,
 		UserAgent:   c.req.UserAgent(),
@@ -290,44 +295,6 @@ func (c *call) serveWrite(rt *route) error {
 	default:
 		return read.WriteView(&c.rec, c.req, res.Code, form, res.Object)
 	}
-}
-
-// maxBody is the largest body a request may have, in bytes.
-const maxBody = 3 << 20
-
-// readBody reads the body into buf, which grows as needed. The error is a 413 or a 400.
-func readBody(r *http.Request, buf *[]byte) error {
-	if r.Body == nil || r.Body == http.NoBody {
-		return nil
-	}
-	tooLarge := apierrors.NewRequestEntityTooLargeError("limit is 3145728")
-	if r.ContentLength > maxBody {
-		return tooLarge
-	}
-	if n := int(r.ContentLength); n > 0 {
-		// Room for the end, too, so that it is seen without growing; but not much on the word of the client alone.
-		*buf = slices.Grow(*buf, min(n+bytes.MinRead, 256<<10))
-	}
-	b := bytes.NewBuffer(*buf)
-	n, err := b.ReadFrom(io.LimitReader(r.Body, maxBody+1))
-	*buf = b.Bytes()
-	switch {
-	case n > maxBody:
-		return tooLarge
-	case err != nil && errors.Is(err, io.ErrUnexpectedEOF):
-		return apierrors.NewBadRequest("unexpected end of the request's body")
-	case err != nil:
-		return apierrors.NewBadRequest("read the request's body: " + err.Error())
-	}
-	return nil
-}
-
-func (c *call) notSupported(k *kinds.Kind) error {
-	verb := c.info.Verb
-	if verb == "" {
-		verb = c.req.Method
-	}
-	return apierrors.NewMethodNotSupported(k.GroupResource(), verb)
 }
 
 // metricVerb names a verb as metrics do.

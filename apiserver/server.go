@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+	"golang.org/x/time/rate"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"vigil/apiserver/admission"
@@ -21,15 +22,16 @@ import (
 	"vigil/apiserver/authn"
 	"vigil/apiserver/authn/external"
 	"vigil/apiserver/authz"
-	"vigil/apiserver/budget"
 	"vigil/apiserver/connect"
 	"vigil/apiserver/flowcontrol"
 	"vigil/apiserver/health"
+	"vigil/apiserver/listmemory"
 	"vigil/apiserver/metrics"
 	"vigil/apiserver/read"
-	"vigil/apiserver/satoken"
+	"vigil/apiserver/serviceaccount"
 	"vigil/apiserver/write"
 	"vigil/h2"
+	"vigil/internal/panics"
 	"vigil/kinds"
 	"vigil/object"
 	"vigil/store"
@@ -47,7 +49,8 @@ type Server struct {
 	anonymous      authn.AnonymousRule
 	attempts       *metrics.Authentication
 	external       *external.Tokens // nil: nobody else is asked about tokens
-	tokens         *satoken.Tokens
+	unknownTokens  *rate.Limiter    // of reads of etcd for bootstrap tokens that the cache does not have
+	tokens         *serviceaccount.Tokens
 	authz          authz.Authorizer
 	auditor        *audit.Auditor // nil: nothing is written down
 	caches         *watchcache.Server
@@ -57,15 +60,19 @@ type Server struct {
 	admission      *admission.Chain
 	connector      *connect.Connector
 	routes         map[routeKey]*route
+	versions       map[schema.GroupVersion]bool // that are served
 	paths          *paths
 	metrics        *metrics.Metrics
 	other          *metrics.Resource // of non-resource paths
 	reads, writes  inflight
+	bodies         bodies
 	fairness       *flowcontrol.Controller // nil: reads and writes alone bound what is under way
 	compressor     *object.Compressor      // of lists
 	h2             *h2.Server
 	identities     *identities
-	lists          *budget.Budget // of what lists under way hold
+	newcomers      *newcomers
+	lists          *listmemory.Budget // of what lists under way hold
+	kept           atomic.Int64       // bytes of answers that wait for their requests to give their seats back: see recorder.keep
 	answers        map[schema.GroupVersionKind]Answer
 	requestTimeout time.Duration
 
@@ -93,12 +100,14 @@ func New(config Config) (*Server, error) {
 		requestTimeout: config.RequestTimeout,
 		cacheOf:        map[*kinds.Kind]*watchcache.Cache{},
 		routes:         map[routeKey]*route{},
+		versions:       map[schema.GroupVersion]bool{},
 		draining:       make(chan struct{}),
 		serving:        make(chan struct{}),
 		compressor:     object.NewCompressor(0),
-		lists:          budget.New(config.Lists),
+		lists:          listmemory.New(config.Lists),
 		answers:        config.Answers,
 		identities:     newIdentities(),
+		newcomers:      newNewcomers(),
 	}
 	s.other = s.metrics.Resource("", "", "", "")
 	metrics.RegisterCompressed(config.Registerer, s.compressor.SizeBytes)
@@ -139,12 +148,13 @@ func New(config Config) (*Server, error) {
 	}
 	for resource := range config.WatchCacheSizes {
 		if !slices.ContainsFunc(config.Kinds.All(), func(k *kinds.Kind) bool { return k.GroupResource().String() == resource }) {
-			s.log.Warn("a watch cache size is given for a resource that is not served", "resource", resource)
+			s.log.Warn("--watch-cache-sizes names a resource that the API server does not serve; it has no effect", "resource", resource)
 		}
 	}
 	s.reader = read.New(read.Config{
 		MinRequestTimeout: config.MinRequestTimeout,
 		BookmarkEvery:     config.BookmarkEvery,
+		LastChance:        config.WatchLastChance,
 		Compress:          config.WatchCompression,
 		Draining:          s.draining,
 		Logger:            s.log,
@@ -162,6 +172,7 @@ func New(config Config) (*Server, error) {
 	s.writer = write.New(write.Config{
 		Admission: chain,
 		Wrote:     admitted.Wrote,
+		Logger:    s.log,
 		Table:     config.Kinds,
 		Store:     s.store,
 		Cache:     func(k *kinds.Kind) write.Cache { return s.cacheOf[k] },
@@ -172,6 +183,7 @@ func New(config Config) (*Server, error) {
 	})
 	for _, k := range config.Kinds.All() {
 		s.routes[routeKey{k.GVK.Group, k.GVK.Version, k.Resource}] = s.newRoute(k)
+		s.versions[k.GVK.GroupVersion()] = true
 	}
 	s.fairness = s.newFairness()
 	if s.paths, err = newPaths(s); err != nil {
@@ -263,12 +275,6 @@ func (s *Server) Run(ctx context.Context) error {
 		}
 		return fmt.Errorf("api server: %w", err)
 	})
-	g.Go(func() error { // when nothing has to wait for it
-		if s.caches.WaitReady(cacheCtx) == nil {
-			s.writer.Warm()
-		}
-		return nil
-	})
 	g.Go(func() error { return s.reader.Run(cacheCtx) })
 	g.Go(func() error { return s.lists.Run(cacheCtx) })
 	if s.fairness != nil {
@@ -294,30 +300,42 @@ func (s *Server) Run(ctx context.Context) error {
 func (s *Server) httpServers() (*http.Server, *h2.Server) {
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
-	protocols.SetHTTP2(true)
+	protocols.SetHTTP2(!s.config.NoHTTP2)
 	srv := &http.Server{
 		Handler:           s,
 		TLSConfig:         s.tls,
 		Protocols:         protocols,
 		ReadHeaderTimeout: 32 * time.Second,
 		IdleTimeout:       90 * time.Second,
-		ConnState:         s.identities.state,
+		ConnState:         s.ended,
 		ConnContext: func(ctx context.Context, conn net.Conn) context.Context {
 			ctx = s.ConnContext(ctx)
-			s.identities.add(conn, ctx.Value(connectionKey{}).(*connection))
+			c := s.connection(ctx)
+			c.newcomer = s.newcomers.add(conn, time.Now())
+			s.identities.add(conn, c)
 			return ctx
 		},
 		ErrorLog: log.New(debugLog{s.log}, "", 0),
 	}
-	s.h2.Configure(srv)
+	if !s.config.NoHTTP2 {
+		s.h2.Configure(srv)
+	}
 	return srv, s.h2
+}
+
+// ended is an http.Server's ConnState: a connection that has ended, or is not HTTP's any more, is forgotten.
+func (s *Server) ended(conn net.Conn, state http.ConnState) {
+	if state == http.StateClosed || state == http.StateHijacked {
+		if c := s.identities.remove(conn); c != nil {
+			s.newcomers.remove(c.newcomer)
+		}
+	}
 }
 
 func (s *Server) newHTTP2() *h2.Server {
 	return &h2.Server{
-		Handler: s,
-		// One client may run that many watches at once on its connection.
-		MaxConcurrentStreams: 1000,
+		Handler:              s,
+		MaxConcurrentStreams: uint32(s.config.MaxStreams),
 		UploadPerStream:      256 << 10,
 		UploadPerConn:        1 << 20,
 		ReadTimeout:          s.requestTimeout,
@@ -326,7 +344,6 @@ func (s *Server) newHTTP2() *h2.Server {
 		PingInterval: 30 * time.Second,
 		PingTimeout:  15 * time.Second,
 		Logger:       s.log,
-		ErrorLog:     log.New(debugLog{s.log}, "", 0),
 	}
 }
 
@@ -344,7 +361,7 @@ func (s *Server) shutdown(ctx context.Context, srv *http.Server, h2srv *h2.Serve
 		err = h2srv.Shutdown(ctx) // its handlers may outlive their connections
 	}
 	if errors.Is(err, context.DeadlineExceeded) {
-		s.log.Warn("requests were cut off at shutdown", "after", s.config.ShutdownTimeout)
+		s.log.Warn("the API server cut off requests that had not ended at its shutdown", "after", s.config.ShutdownTimeout)
 		h2srv.Close()
 		err = srv.Close()
 	}
@@ -358,7 +375,7 @@ func (s *Server) shutdown(ctx context.Context, srv *http.Server, h2srv *h2.Serve
 type debugLog struct{ log *slog.Logger }
 
 func (d debugLog) Write(p []byte) (int, error) {
-	d.log.Debug("http", "message", string(p))
+	d.log.Debug("the HTTP server met a broken connection or handshake", "message", string(p))
 	return len(p), nil
 }
 
@@ -383,7 +400,7 @@ func (s *Server) runHook(ctx context.Context, hook StartHook, state *startState)
 		return nil // ctx has ended
 	}
 	for {
-		err := hook.Run(ctx, s)
+		err := panics.Try(s.log, panics.StartHook, func() error { return hook.Run(ctx, s) }, "hook", hook.Name)
 		if err == nil {
 			close(state.done)
 			return nil
@@ -391,7 +408,7 @@ func (s *Server) runHook(ctx context.Context, hook StartHook, state *startState)
 		if ctx.Err() != nil {
 			return nil
 		}
-		s.log.Warn("start hook failed", "hook", hook.Name, "err", err)
+		s.log.Warn("a start hook failed; it is tried again in a second, and /readyz fails until it succeeds", "hook", hook.Name, "error", err)
 		select {
 		case <-time.After(time.Second):
 		case <-ctx.Done():
@@ -400,14 +417,13 @@ func (s *Server) runHook(ctx context.Context, hook StartHook, state *startState)
 	}
 }
 
+// etcdHealthEvery is how old what /healthz, /livez and /readyz say of etcd may be.
+const etcdHealthEvery = 500 * time.Millisecond
+
 // checks are the health checks of the three endpoints, in upstream's order.
 func (s *Server) checks() (healthz, livez, readyz []health.Check) {
 	ok := func(context.Context) error { return nil }
-	etcd := func(ctx context.Context) error {
-		ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
-		defer cancel()
-		return s.store.Health(ctx)
-	}
+	etcd := health.Shared(s.log, etcdHealthEvery, 2*time.Second, s.store.Health)
 	synced := func(context.Context) error {
 		if !s.caches.Ready() {
 			return errors.New("watch caches are not loaded")

@@ -2,6 +2,7 @@ package apiserver
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -9,10 +10,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 
-	"vigil/apiserver/review"
-	"vigil/apiserver/satoken"
+	"vigil/apiserver/accessreview"
+	"vigil/apiserver/authn"
+	"vigil/apiserver/serviceaccount"
 	"vigil/apiserver/write"
+	"vigil/internal/accounttoken"
 	"vigil/kinds"
 	"vigil/object"
 	"vigil/store"
@@ -21,15 +25,34 @@ import (
 // makeTokens prepares the issuing and checking of service account tokens.
 func (s *Server) makeTokens() error {
 	config := s.config.Tokens
-	config.Objects = objects{s}
+	config.Objects, config.LastUsed, config.Registerer = objects{s}, s.markTokenUsed, s.config.Registerer
 	var err error
-	s.tokens, err = satoken.New(config)
+	s.tokens, err = serviceaccount.New(config)
 	return err
+}
+
+// markTokenUsed writes into a Secret on which day its token was last used. The request that used it goes on without that.
+func (s *Server) markTokenUsed(ctx context.Context, secret *corev1.Secret, day string) bool {
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
+		"uid": secret.UID, "labels": map[string]string{accounttoken.LastUsedLabel: day},
+	}})
+	if err == nil {
+		_, err = s.writer.Patch(ctx, &write.Request{
+			Kind: s.config.Kinds.ByResource(corev1.SchemeGroupVersion.WithResource("secrets")), Namespace: secret.Namespace, Name: secret.Name,
+			ContentType: string(types.MergePatchType), Body: patch, UserAgent: "vigil-apiserver",
+			User: &authn.User{Name: "system:apiserver", Groups: []string{authn.GroupMasters, authn.GroupAuthenticated}},
+		})
+	}
+	if err != nil {
+		s.log.Warn("the API server could not write into a Secret that its token is used, and tries again with the next request that uses it",
+			"namespace", secret.Namespace, "secret", secret.Name, "error", err)
+	}
+	return err == nil
 }
 
 // hooks are those of the configuration, and those of what the server itself answers.
 func (s *Server) hooks() map[schema.GroupResource]write.Hook {
-	hooks := review.Hooks(review.Config{Authorizer: s.authz, Tokens: s.authn})
+	hooks := accessreview.Hooks(accessreview.Config{Authorizer: s.authz, Tokens: s.authn})
 	maps.Copy(hooks, s.config.WriteHooks)
 	if s.tokens.Issuer != nil {
 		accounts := schema.GroupResource{Resource: "serviceaccounts"}

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -339,6 +340,39 @@ func TestAccess(t *testing.T) {
 		code, _ := who.send(t, "GET", "/api/v1/namespaces", "", "", "Impersonate-User: vera")
 		if allowed := who.letter == "A"; allowed != (code == http.StatusOK) {
 			t.Errorf("%s as somebody else: got %d", who.name, code)
+		}
+	}
+}
+
+// TestKubeletClient: the API server's user at kubelets may do there what it needs, and nothing elsewhere.
+func TestKubeletClient(t *testing.T) {
+	g := startGuarded(t)
+	for sub, allowed := range map[string]bool{"proxy": true, "log": true, "metrics": true, "stats": true, "pods": true, "status": false} {
+		for _, verb := range []string{"get", "create"} {
+			review, err := g.admin.AuthorizationV1().SubjectAccessReviews().Create(t.Context(), &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
+				User: pki.KubeletClient, Groups: []string{"system:authenticated"},
+				ResourceAttributes: &authorizationv1.ResourceAttributes{Verb: verb, Version: "v1", Resource: "nodes", Subresource: sub, Name: "node-1"},
+			}}, metav1.CreateOptions{})
+			g.must(err)
+			if review.Status.Allowed != allowed {
+				t.Errorf("%s nodes/%s: %+v", verb, sub, review.Status)
+			}
+		}
+	}
+	client := g.withCertificate(pki.KubeletClient)
+	for _, tc := range []struct {
+		method, path, body string
+		code               int
+	}{
+		{"GET", "/api/v1/nodes/node-1", "", 200},
+		{"GET", "/api/v1/secrets", "", 403},
+		{"GET", "/api/v1/namespaces/web/pods/for-1", "", 403},
+		{"POST", "/api/v1/namespaces/web/pods", "{}", 403},
+		{"DELETE", "/api/v1/nodes/node-1", "", 403},
+		{"POST", "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings", "{}", 403},
+	} {
+		if code, body := client.send(t, tc.method, tc.path, "application/json", tc.body); code != tc.code {
+			t.Errorf("%s %s: %d %.200s", tc.method, tc.path, code, body)
 		}
 	}
 }

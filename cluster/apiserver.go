@@ -4,15 +4,20 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
 	"net"
 	"net/netip"
+	goruntime "runtime"
+	"slices"
 	"strconv"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"golang.org/x/sync/errgroup"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -21,25 +26,29 @@ import (
 	"vigil/apiserver/audit"
 	"vigil/apiserver/authz/chain"
 	"vigil/apiserver/bootstrap"
-	"vigil/apiserver/budget"
 	"vigil/apiserver/connect"
 	"vigil/apiserver/eviction"
-	"vigil/apiserver/nodemetrics"
-	"vigil/apiserver/satoken"
+	"vigil/apiserver/listmemory"
+	"vigil/apiserver/resourcemetrics"
+	"vigil/apiserver/serviceaccount"
 	"vigil/apiserver/serviceip"
 	"vigil/apiserver/write"
+	"vigil/cluster/serving"
 	"vigil/internal/memory"
+	"vigil/internal/panics"
 	"vigil/kinds"
 	"vigil/kinds/all"
 	"vigil/object"
+	"vigil/pki"
 	"vigil/store"
+	"vigil/watchcache"
 )
 
 // KubernetesVersion is the release whose API is served: "v1.37.2".
 const KubernetesVersion = apiserver.KubernetesVersion
 
 // DefaultIssuer is who issues service account tokens when nothing else is said.
-const DefaultIssuer = satoken.DefaultIssuer
+const DefaultIssuer = serviceaccount.DefaultIssuer
 
 // AdmissionPlugins names the admission plug-ins that there are, for help texts.
 func AdmissionPlugins() string { return plugins.Help() }
@@ -58,10 +67,8 @@ type APIServerConfig struct {
 	// AdvertiseAddress is under which pods reach the server; invalid: an address of this machine.
 	AdvertiseAddress netip.Addr
 
-	TLSCertFile, TLSKeyFile string   // --tls-cert-file, --tls-private-key-file
-	ClientCAFile            string   // --client-ca-file
-	TLSMinVersion           uint16   // --tls-min-version, 0: TLS 1.2
-	TLSCipherSuites         []uint16 // --tls-cipher-suites of TLS 1.2, nil: modern ones
+	serving.Config        // --tls-cert-file, --cert-dir ...; a certificate is needed, or a directory to make one in
+	ClientCAFile   string // --client-ca-file
 	// Authentication says what else callers may show.
 	Authentication Authentication
 
@@ -72,16 +79,16 @@ type APIServerConfig struct {
 	EtcdPrefix                            string        // --etcd-prefix, "/registry"
 	EtcdCompactionInterval                time.Duration // --etcd-compaction-interval, 0: never
 
-	WatchCacheSizes             map[string]int // --watch-cache-sizes
-	Lists                       budget.Config  // --max-list-bytes-inflight, --max-list-bytes-inflight-per-user
-	MaxRequestsInflight         int            // --max-requests-inflight
-	MaxMutatingRequestsInflight int            // --max-mutating-requests-inflight
-	NoPriorityAndFairness       bool           // --enable-priority-and-fairness=false
-	GoawayChance                float64        // --goaway-chance
-	RequestTimeout              time.Duration  // --request-timeout
-	MinRequestTimeout           time.Duration  // --min-request-timeout
-	ShutdownDelay               time.Duration  // --shutdown-delay-duration
-	WatchCompression            bool           // --watch-compression
+	WatchCacheSizes             map[string]int    // --watch-cache-sizes
+	Lists                       listmemory.Config // --max-list-bytes-inflight, --max-list-bytes-inflight-per-user
+	MaxRequestsInflight         int               // --max-requests-inflight
+	MaxMutatingRequestsInflight int               // --max-mutating-requests-inflight
+	NoPriorityAndFairness       bool              // --enable-priority-and-fairness=false
+	GoawayChance                float64           // --goaway-chance
+	RequestTimeout              time.Duration     // --request-timeout
+	MinRequestTimeout           time.Duration     // --min-request-timeout
+	ShutdownDelay               time.Duration     // --shutdown-delay-duration
+	WatchCompression            bool              // --watch-compression
 
 	ServiceAccountSigningKeyFile string   // --service-account-signing-key-file; without it no tokens are issued
 	ServiceAccountKeyFiles       []string // --service-account-key-file; nil: that of the signing key
@@ -98,6 +105,7 @@ type APIServerConfig struct {
 
 	Audit audit.Config // --audit-policy-file and the other --audit flags
 
+	OwnNodes []string            // nodes on this machine, besides one named as it: no others are reached at its addresses
 	Kubelets KubeletClientConfig // --kubelet-client-certificate and the other --kubelet flags
 
 	Authorization AuthorizationConfig // --authorization-mode, --authorization-config ...
@@ -105,6 +113,10 @@ type APIServerConfig struct {
 	EventTTL time.Duration // --event-ttl; 0: an hour
 
 	EnableAdmissionPlugins, DisableAdmissionPlugins []string // --enable-admission-plugins, --disable-admission-plugins
+	// --default-not-ready-toleration-seconds and --default-unreachable-toleration-seconds; nil: 300
+	NotReadyTolerationSeconds, UnreachableTolerationSeconds *int64
+
+	NoProfiling, ContentionProfiling bool // --profiling=false, --contention-profiling
 
 	ServiceRanges []netip.Prefix // --service-cluster-ip-range; nil: 10.96.0.0/12
 	NodePorts     PortRange      // --service-node-port-range
@@ -123,6 +135,13 @@ var defaultServiceRange = netip.MustParsePrefix("10.96.0.0/12")
 
 // RunAPIServer runs an API server until ctx ends.
 func RunAPIServer(ctx context.Context, config APIServerConfig) error {
+	var err error
+	if config.Config, err = config.Ensure("apiserver", config.selfSigned()); err != nil {
+		return err
+	}
+	if config.ContentionProfiling && !config.NoProfiling {
+		goruntime.SetBlockProfileRate(1)
+	}
 	registry := newRegistry()
 	table := all.TableWith(all.Options{EventTTL: config.EventTTL})
 	atRest, err := newEncryption(config, table)
@@ -160,9 +179,9 @@ func RunAPIServer(ctx context.Context, config APIServerConfig) error {
 		return err
 	}
 	address := net.JoinHostPort(config.BindAddress, strconv.Itoa(config.SecurePort))
-	listener, err := net.Listen("tcp", address)
+	listener, err := config.Listen(ctx, address)
 	if err != nil {
-		return explainListen(address, err)
+		return err
 	}
 	listener = mergeListeners(listener, config.MoreListeners...)
 	defer listener.Close()
@@ -173,7 +192,7 @@ func RunAPIServer(ctx context.Context, config APIServerConfig) error {
 	}
 	var own *bootstrap.Bootstrap // made below, like evictor: they write through the server
 	var evictor *eviction.Evictor
-	var figures *nodemetrics.Source
+	var figures *resourcemetrics.Source
 	server, err := apiserver.New(apiserver.Config{
 		Listener:        listener,
 		TLSCertFile:     config.TLSCertFile,
@@ -181,6 +200,11 @@ func RunAPIServer(ctx context.Context, config APIServerConfig) error {
 		ClientCAFile:    config.ClientCAFile,
 		TLSMinVersion:   config.TLSMinVersion,
 		TLSCipherSuites: config.TLSCipherSuites,
+		TLSCurves:       config.TLSCurves,
+		TLSNamed:        config.TLSNamed,
+		NoHTTP2:         config.NoHTTP2,
+		NoProfiling:     config.NoProfiling,
+		MaxStreams:      config.MaxStreams,
 		Authentication:  config.Authentication,
 		Store:           db,
 		Kinds:           table,
@@ -198,7 +222,7 @@ func RunAPIServer(ctx context.Context, config APIServerConfig) error {
 				},
 			}},
 		}),
-		Admission:                   plugins.Config{Enable: config.EnableAdmissionPlugins, Disable: config.DisableAdmissionPlugins},
+		Admission:                   config.admission(),
 		Tokens:                      tokenConfig(config, listener.Addr()),
 		WatchCacheSizes:             config.WatchCacheSizes,
 		Lists:                       config.Lists,
@@ -213,7 +237,7 @@ func RunAPIServer(ctx context.Context, config APIServerConfig) error {
 		Version:                     config.Version,
 		Logger:                      config.Logger,
 		Registerer:                  registry,
-		Connections:                 connect.Config{Kubelets: config.Kubelets, AllowLoopback: !hostAddress().IsValid()},
+		Connections:                 connect.Config{Kubelets: config.Kubelets, AllowLoopback: !hostAddress().IsValid(), OwnNodes: config.OwnNodes},
 		Checks:                      atRest.checks(),
 		Auditor:                     auditor,
 		StartHooks: []apiserver.StartHook{{
@@ -227,20 +251,24 @@ func RunAPIServer(ctx context.Context, config APIServerConfig) error {
 	figures = usage(server, table, config.Logger)
 	attachAuthorization(access, server, table, db.Prefix())
 	evictor = eviction.New(eviction.Config{Kinds: table, Writer: server.Writer(), Cache: server.Cache, Prefix: db.Prefix()})
-	own = bootstrap.New(bootstrap.Config{
+	own, err = bootstrap.New(bootstrap.Config{
 		Kinds:         table,
 		Writer:        server.Writer(),
 		Newest:        func(k *kinds.Kind, key string) (*object.Version, bool) { return server.Cache(k).Get(key) },
 		Store:         db,
 		Prefix:        db.Prefix(),
 		ServiceRanges: config.ServiceRanges,
-		Address:       advertised(config),
+		Address:       published(config),
 		Port:          int32(listener.Addr().(*net.TCPAddr).Port),
 		Logger:        config.Logger,
 		Authentication: func() map[string]string {
 			return authenticationData(server, config.Authentication.Proxy)
 		},
+		SystemLeases: systemLeases(server, table),
 	})
+	if err != nil {
+		return err
+	}
 
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return server.Run(ctx) })
@@ -261,20 +289,65 @@ func RunAPIServer(ctx context.Context, config APIServerConfig) error {
 		leaving, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveTimeout)
 		defer cancel()
 		if err := own.Leave(leaving); err != nil && config.Logger != nil {
-			config.Logger.Warn("this server is still in the endpoints of the Service kubernetes", "error", err)
+			config.Logger.Warn("the API server could not leave the endpoints of the Service kubernetes; pods may be sent to it until its lease has ended", "error", err)
 		}
 		return err
 	})
 	return group.Wait()
 }
 
+// selfSigned is whom a certificate names that is made because there is none.
+func (c APIServerConfig) selfSigned() pki.SelfSigned {
+	who := pki.SelfSigned{
+		CommonName: "kube-apiserver",
+		DNSNames:   []string{"kubernetes.default.svc", "kubernetes.default", "kubernetes", "localhost"},
+		IPs:        []net.IP{net.IPv4(127, 0, 0, 1)},
+	}
+	service := defaultServiceRange
+	if len(c.ServiceRanges) > 0 {
+		service = c.ServiceRanges[0]
+	}
+	for _, ip := range []netip.Addr{advertised(c), firstAddress(service)} {
+		if ip.IsValid() {
+			who.IPs = append(who.IPs, ip.AsSlice())
+		}
+	}
+	return who
+}
+
+// admission says which plug-ins there are, and their settings.
+func (c APIServerConfig) admission() plugins.Config {
+	return plugins.Config{
+		Enable: c.EnableAdmissionPlugins, Disable: c.DisableAdmissionPlugins,
+		NotReadyTolerationSeconds: c.NotReadyTolerationSeconds, UnreachableTolerationSeconds: c.UnreachableTolerationSeconds,
+	}
+}
+
+// ServedVersions are the group versions of the API that are served, as apiVersion writes them.
+func ServedVersions() []string {
+	seen := map[string]bool{}
+	for _, k := range all.Table().All() {
+		seen[k.GVK.GroupVersion().String()] = true
+	}
+	return slices.Sorted(maps.Keys(seen))
+}
+
+// systemLeases reads the Leases of kube-system.
+func systemLeases(server *apiserver.Server, table *kinds.Table) func() ([]*object.Version, error) {
+	cache := server.Cache(table.ByResource(coordinationv1.SchemeGroupVersion.WithResource("leases")))
+	return func() ([]*object.Version, error) {
+		page, err := cache.Snapshot().List(watchcache.Selection{Namespace: metav1.NamespaceSystem}, "", 0)
+		return page.Items, err
+	}
+}
+
 // tokenConfig is how service account tokens are made and checked.
-func tokenConfig(config APIServerConfig, listen net.Addr) satoken.Config {
+func tokenConfig(config APIServerConfig, listen net.Addr) serviceaccount.Config {
 	external := listen.String()
 	if host := advertised(config); host.IsValid() {
 		external = netip.AddrPortFrom(host, uint16(listen.(*net.TCPAddr).Port)).String()
 	}
-	return satoken.Config{
+	return serviceaccount.Config{
 		SigningKeyFile:  config.ServiceAccountSigningKeyFile,
 		KeyFiles:        config.ServiceAccountKeyFiles,
 		Issuers:         config.ServiceAccountIssuers,
@@ -311,6 +384,19 @@ func advertised(config APIServerConfig) netip.Addr {
 	return hostAddress()
 }
 
+// published is the address in the endpoints of the Service kubernetes. A loopback address is of no use to anybody else, and endpoints do not have such; the
+// zero value is none.
+func published(config APIServerConfig) netip.Addr {
+	address := advertised(config)
+	if !address.IsLoopback() {
+		return address
+	}
+	if config.Logger != nil {
+		config.Logger.Warn("the advertised address is a loopback address; the Service kubernetes gets no endpoint of this server: set --advertise-address for pods to reach it", "address", address)
+	}
+	return netip.Addr{}
+}
+
 // hostAddress is the first IPv4 address of this machine that others may reach, or the zero value.
 func hostAddress() netip.Addr {
 	// No packet is sent: the kernel says from which address one would be.
@@ -335,7 +421,7 @@ func hostAddress() netip.Addr {
 
 func newRegistry() *prometheus.Registry {
 	registry := prometheus.NewRegistry()
-	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), panics.NewCollector())
 	return registry
 }
 

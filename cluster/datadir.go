@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -58,6 +59,9 @@ func openDataDir(path string) (*dataDir, error) {
 	if err := os.MkdirAll(path, 0o755); err != nil {
 		return nil, explainDataDir(path, err)
 	}
+	if err := notOthers(path); err != nil {
+		return nil, err
+	}
 	lock, err := os.OpenFile(filepath.Join(path, lockName), os.O_CREATE|os.O_RDWR, 0o644)
 	if err != nil {
 		return nil, explainDataDir(path, err)
@@ -79,6 +83,24 @@ func openDataDir(path string) (*dataDir, error) {
 	return &dataDir{path: path, lock: lock}, nil
 }
 
+// notOthers refuses a directory that has files and none of a cluster's: vigil reset would remove them. A directory to which certificates or
+// data were brought before the first start is fine.
+func notOthers(path string) error {
+	entries, err := os.ReadDir(path)
+	if err != nil {
+		return explainDataDir(path, err)
+	}
+	for _, e := range entries {
+		if slices.Contains([]string{lockName, "pki", "etcd", "admin.conf", "kubelet.conf", "lost+found"}, e.Name()) {
+			return nil
+		}
+	}
+	if len(entries) > 0 {
+		return fmt.Errorf("the data directory %s has files of others (%s) and none of a cluster; choose an empty one with --data-dir", path, entries[0].Name())
+	}
+	return nil
+}
+
 func (d *dataDir) Close() error { return d.lock.Close() }
 
 func writeAt(f *os.File, text string) error {
@@ -91,11 +113,11 @@ func explainDataDir(path string, err error) error {
 	case errors.Is(err, fs.ErrPermission):
 		return fmt.Errorf("no permission to write the data directory %s; run as its owner or choose another with --data-dir", path)
 	case errors.Is(err, syscall.ENOSPC):
-		return fmt.Errorf("the disk that holds the data directory %s is full", path)
+		return fmt.Errorf("the disk that holds the data directory %s is full; free space on it or choose another with --data-dir", path)
 	case errors.Is(err, syscall.EROFS):
-		return fmt.Errorf("the data directory %s is on a read-only file system", path)
+		return fmt.Errorf("the data directory %s is on a read-only file system; choose another with --data-dir", path)
 	case errors.Is(err, syscall.ENOTDIR), errors.Is(err, fs.ErrExist):
-		return fmt.Errorf("the data directory %s, or something above it, is a file", path)
+		return fmt.Errorf("the data directory %s, or something above it, is a file; choose another with --data-dir", path)
 	}
 	return fmt.Errorf("open the data directory %s: %w", path, err)
 }

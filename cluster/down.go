@@ -13,6 +13,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"vigil/kubelet/untrusted"
 )
 
 // DownConfig says what Down and Reset work on.
@@ -72,7 +74,7 @@ func Reset(ctx context.Context, config DownConfig, confirm func(question string)
 	if left, err := mountsBelow(path); err != nil || len(left) > 0 { // or what is mounted would be removed
 		return errors.Join(fmt.Errorf("not removed: there are mounts in %s: %v", path, left), err)
 	}
-	if err := os.RemoveAll(path); err != nil {
+	if err := untrusted.Remove(ctx, path); err != nil {
 		return fmt.Errorf("remove the data directory: %w", err)
 	}
 	fmt.Fprintln(config.Out, "removed "+path)

@@ -71,10 +71,10 @@ func (a atRest) run(ctx context.Context, db *store.Store) error {
 	return a.keys.Run(ctx, func(ctx context.Context) {
 		n, err := db.Reseal(ctx)
 		if n > 0 && a.log != nil {
-			a.log.Info("objects became readable and were encrypted anew", "objects", n)
+			a.log.Info("the API server encrypted objects anew that had become readable", "objects", n)
 		}
 		if err != nil && a.log != nil {
-			a.log.Error("objects that became readable could not be written", "err", err)
+			a.log.Error("the API server could not encrypt objects anew that have become readable; they stay as they are until they are written", "error", err)
 		}
 	})
 }

@@ -31,9 +31,9 @@ type furtherNodes struct {
 	logger     *slog.Logger
 }
 
-// joinNodes makes network namespaces for all nodes but the first, or takes over those that are there, and joins them. Nil when there is
+// newFurtherNodes makes network namespaces for all nodes but the first, or takes over those that are there, and joins them. Nil when there is
 // one node.
-func joinNodes(dataDir string, names []string, logger *slog.Logger) (*furtherNodes, error) {
+func newFurtherNodes(dataDir string, names []string, logger *slog.Logger) (*furtherNodes, error) {
 	if len(names) < 2 {
 		return nil, nil
 	}
@@ -58,9 +58,9 @@ func joinNodes(dataDir string, names []string, logger *slog.Logger) (*furtherNod
 	return f, nil
 }
 
-// joinNodes makes the further nodes' network, if there are any with real containers. Nodes with real containers that an earlier run had, and this one
+// prepareFurtherNodes makes the further nodes' network, if there are any with real containers. Nodes with real containers that an earlier run had, and this one
 // has not, are stopped: nobody looks after them.
-func (c *UpConfig) joinNodes(ctx context.Context, dataDir string) error {
+func (c *UpConfig) prepareFurtherNodes(ctx context.Context, dataDir string) error {
 	var names []string
 	if c.Runtime != RuntimeSimulated {
 		for i := range c.Nodes {
@@ -72,7 +72,7 @@ func (c *UpConfig) joinNodes(ctx context.Context, dataDir string) error {
 		return err
 	}
 	var err error
-	c.further, err = joinNodes(dataDir, names, c.Logger)
+	c.further, err = newFurtherNodes(dataDir, names, c.Logger)
 	return err
 }
 
@@ -96,8 +96,8 @@ func (f *furtherNodes) address(i int) netip.Addr {
 }
 
 // listen makes the API server's further listeners: on the network between the nodes, and at 127.0.0.1 in each namespace, where the node's
-// kubeconfig looks for it.
-func (f *furtherNodes) listen(port int) ([]net.Listener, error) {
+// kubeconfig looks for it. everywhere says that the server listens at all addresses of this machine anyway.
+func (f *furtherNodes) listen(port int, everywhere bool) ([]net.Listener, error) {
 	if f == nil {
 		return nil, nil
 	}
@@ -113,8 +113,10 @@ func (f *furtherNodes) listen(port int) ([]net.Listener, error) {
 		return fmt.Errorf("listen for nodes: %w", err)
 	}
 	suffix := ":" + strconv.Itoa(port)
-	if err := add(net.Listen("tcp", f.address(0).String()+suffix)); err != nil {
-		return nil, err
+	if !everywhere {
+		if err := add(net.Listen("tcp", f.address(0).String()+suffix)); err != nil {
+			return nil, err
+		}
 	}
 	for _, namespace := range f.namespaces[1:] {
 		if err := add(network.Listen(namespace, "127.0.0.1"+suffix)); err != nil {

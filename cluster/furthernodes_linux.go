@@ -30,7 +30,7 @@ func (f *furtherNodes) keep(ctx context.Context, i int, dir string) error {
 		if ctx.Err() != nil {
 			return nil
 		}
-		f.logger.Warn("a node has ended and is started again", "node", f.names[i], "error", err, "directory", dir)
+		f.logger.Warn("the process of a node ended; it is started again", "node", f.names[i], "error", err, "directory", dir)
 		if time.Since(begin) > nodePauseMax {
 			pause = nodePause
 		}

@@ -20,7 +20,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
-	"vigil/controllers/bootstrap"
+	"vigil/controllers/bootstraptoken"
 )
 
 // joinGroup is the group of tokens by which nodes join, kubeadm's.
@@ -47,7 +47,7 @@ func (c *UpConfig) prepareJoin(ctx context.Context, dir string) error {
 		return fmt.Errorf("let nodes join: make %s: %w", what, err)
 	}
 	_, err = client.CoreV1().ConfigMaps(metav1.NamespacePublic).Create(ctx, &corev1.ConfigMap{
-		ObjectMeta: metav1.ObjectMeta{Name: bootstrap.ClusterInfo}, Data: map[string]string{bootstrap.KubeconfigKey: string(data)},
+		ObjectMeta: metav1.ObjectMeta{Name: bootstraptoken.ClusterInfo}, Data: map[string]string{bootstraptoken.KubeconfigKey: string(data)},
 	}, metav1.CreateOptions{})
 	if err := ignore("cluster-info", err); err != nil {
 		return err
@@ -55,7 +55,7 @@ func (c *UpConfig) prepareJoin(ctx context.Context, dir string) error {
 	const reader = "kubeadm:bootstrap-signer-clusterinfo"
 	_, err = client.RbacV1().Roles(metav1.NamespacePublic).Create(ctx, &rbacv1.Role{
 		ObjectMeta: metav1.ObjectMeta{Name: reader},
-		Rules:      []rbacv1.PolicyRule{{Verbs: []string{"get"}, APIGroups: []string{""}, Resources: []string{"configmaps"}, ResourceNames: []string{bootstrap.ClusterInfo}}},
+		Rules:      []rbacv1.PolicyRule{{Verbs: []string{"get"}, APIGroups: []string{""}, Resources: []string{"configmaps"}, ResourceNames: []string{bootstraptoken.ClusterInfo}}},
 	}, metav1.CreateOptions{})
 	if err := ignore(reader, err); err != nil {
 		return err

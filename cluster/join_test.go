@@ -16,11 +16,12 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"vigil/cluster"
+	"vigil/internal/porttest"
 )
 
 // A node that has nothing but a bootstrap token gets a certificate, joins, and renews the certificate by itself.
 func TestJoin(t *testing.T) {
-	port := freePort(t)
+	port := porttest.Free(t)
 	logger := slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn}))
 	config := cluster.UpConfig{
 		DataDir: t.TempDir(), Nodes: 1, Runtime: cluster.RuntimeSimulated, Out: io.Discard, CertificateLife: 15 * time.Second,

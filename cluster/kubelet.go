@@ -12,10 +12,10 @@ import (
 
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
 	"vigil/apiserver"
+	"vigil/internal/warm"
 	"vigil/kubelet"
 	"vigil/kubelet/network"
 	"vigil/kubelet/simulated"
@@ -40,6 +40,7 @@ type KubeletConfig struct {
 	StatusReportFrequency time.Duration     // --node-status-report-frequency, of an unchanged status; 0: 5 min
 	LeaseDuration         time.Duration     // --node-lease-duration-seconds; 0: 40 s
 	Logger                *slog.Logger
+	Workers               *warm.Pool // which the nodes of a process share; nil: each starts goroutines of its own
 }
 
 // RunKubeletAlone runs the node of `vigil kubelet`. It marks the data directory as Vigil's, so that `vigil down` knows it; that of a `vigil up`, which
@@ -92,7 +93,7 @@ func PrepareKubelet(ctx context.Context, config KubeletConfig) (run func(ctx con
 	if err != nil {
 		return nil, err
 	}
-	config.Logger.Info("starting kubelet", "node", config.NodeName, "runtime", kind, "why", why)
+	config.Logger.Info("the kubelet starts", "node", config.NodeName, "runtime", kind, "why", why)
 	if kind == RuntimeSimulated {
 		run, err = config.simulated(server)
 	} else {
@@ -113,14 +114,14 @@ func PrepareKubelet(ctx context.Context, config KubeletConfig) (run func(ctx con
 // simulated makes a node without containers.
 func (c *KubeletConfig) simulated(server *rest.Config) (run func(ctx context.Context) error, err error) {
 	config := c.base(server)
-	config.Runtime = simulated.NewIn(func(ctx context.Context) (netip.Prefix, error) { return c.podNetwork(ctx, server) })
+	var k *kubelet.Kubelet
+	config.Runtime = simulated.NewIn(func(ctx context.Context) (netip.Prefix, error) { return c.podNetwork(ctx, k) })
 	config.Addresses = []corev1.NodeAddress{
 		{Type: corev1.NodeInternalIP, Address: nodeAddress().String()},
 		{Type: corev1.NodeHostName, Address: c.NodeName},
 	}
 	config.System = corev1.NodeSystemInfo{OSImage: "simulated", KernelVersion: "simulated"}
-	k, err := kubelet.New(config)
-	if err != nil {
+	if k, err = kubelet.New(config); err != nil {
 		return nil, err
 	}
 	return func(ctx context.Context) error { return quiet(k.Run(ctx)) }, nil
@@ -129,29 +130,25 @@ func (c *KubeletConfig) simulated(server *rest.Config) (run func(ctx context.Con
 // podNetworkPatience is how long the first pod of a simulated node waits for the node's network before it is tried again.
 const podNetworkPatience = 10 * time.Second
 
-// podNetwork is the network of a simulated node's pods. It is asked for once, so the client, 28 KB, goes when it is known.
-func (c *KubeletConfig) podNetwork(ctx context.Context, server *rest.Config) (netip.Prefix, error) {
+// podNetwork is the network of a simulated node's pods.
+func (c *KubeletConfig) podNetwork(ctx context.Context, k *kubelet.Kubelet) (netip.Prefix, error) {
 	if c.PodCIDR.IsValid() {
 		return c.PodCIDR, nil
 	}
-	client, err := kubernetes.NewForConfig(server)
-	if err != nil {
-		return netip.Prefix{}, err
-	}
 	ctx, cancel := context.WithTimeout(ctx, podNetworkPatience)
 	defer cancel()
-	networks, err := network.WaitForPodCIDRs(ctx, client, c.NodeName)
+	node, err := k.WaitForNode(ctx, func(node *corev1.Node) bool { return len(network.PodCIDRs(node)) > 0 })
 	if err != nil {
-		return netip.Prefix{}, err
+		return netip.Prefix{}, fmt.Errorf("pod network: %w", err)
 	}
-	return networks[0], nil
+	return network.PodCIDRs(node)[0], nil
 }
 
 // base is what kubelets over any runtime have in common.
 func (c *KubeletConfig) base(server *rest.Config) kubelet.Config {
 	return kubelet.Config{
 		Server: server, NodeName: c.NodeName, Logger: c.Logger, Version: apiserver.KubernetesVersion, Labels: c.Labels, Taints: c.Taints,
-		ProviderID: c.ProviderID, NoRegister: c.NoRegister,
+		ProviderID: c.ProviderID, NoRegister: c.NoRegister, Workers: c.Workers,
 		StatusUpdateFrequency: c.StatusUpdateFrequency, StatusReportFrequency: c.StatusReportFrequency, LeaseDuration: c.LeaseDuration,
 	}
 }

@@ -59,7 +59,7 @@ func (c *KubeletConfig) bootstrap(ctx context.Context) error {
 		if err == nil {
 			break
 		}
-		c.Logger.Warn("no certificate yet", "node", c.NodeName, "err", err)
+		c.Logger.Warn("the kubelet did not get a client certificate; it asks again", "node", c.NodeName, "error", err)
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
@@ -133,13 +133,13 @@ func (c *KubeletConfig) rotate(ctx context.Context) error {
 			err = c.newCertificate(ctx, config)
 		}
 		if err == nil {
-			c.Logger.Info("got a new client certificate", "node", c.NodeName)
+			c.Logger.Info("the kubelet has a new client certificate", "node", c.NodeName)
 			continue
 		}
 		if ctx.Err() != nil {
 			return nil
 		}
-		c.Logger.Warn("client certificate cannot be renewed", "node", c.NodeName, "err", err)
+		c.Logger.Warn("the kubelet could not renew its client certificate; it tries again until the one it has ends", "node", c.NodeName, "error", err)
 		select {
 		case <-ctx.Done():
 			return nil

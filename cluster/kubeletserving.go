@@ -16,10 +16,14 @@ import (
 	"time"
 
 	certificatesv1 "k8s.io/api/certificates/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
 
 	"vigil/apiserver/connect"
+	"vigil/cluster/serving"
 	"vigil/pki"
 )
 
@@ -39,6 +43,23 @@ func kubeletClient(given KubeletClientConfig, certificates *pki.Set) KubeletClie
 		given.PreferredAddressTypes = []string{"InternalIP", "ExternalIP", "Hostname"}
 	}
 	return given
+}
+
+// letServerAsk gives the API server's user the rights that it needs at kubelets: those of system:kubelet-api-admin. A binding that is there is left as it is.
+func letServerAsk(ctx context.Context, dir string) error {
+	client, _, err := adminClient(dir)
+	if err != nil {
+		return err
+	}
+	_, err = client.RbacV1().ClusterRoleBindings().Create(ctx, &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: "vigil:kubelet-api-admin"},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "system:kubelet-api-admin"},
+		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: pki.KubeletClient}},
+	}, metav1.CreateOptions{})
+	if err != nil && !apierrors.IsAlreadyExists(err) {
+		return fmt.Errorf("give the API server its rights at kubelets: %w", err)
+	}
+	return nil
 }
 
 // kubeletPort is what a kubelet's server shows, and by whom it knows its clients.
@@ -65,8 +86,16 @@ func (c *KubeletConfig) serving(client kubernetes.Interface, given NodeServer, a
 		return p, err
 	}
 	if given.CertFile != "" || given.SelfSigned {
-		p.certificate, err = componentServer{CertFile: given.CertFile, KeyFile: given.KeyFile, Logger: c.Logger}.certificate()
-		return p, err
+		who := pki.SelfSigned{CommonName: c.NodeName, DNSNames: []string{c.NodeName, "localhost"}}
+		for _, a := range addresses {
+			who.IPs = append(who.IPs, net.IP(a.AsSlice()))
+		}
+		config, err := serving.Config{TLSCertFile: given.CertFile, TLSKeyFile: given.KeyFile}.TLS(who, c.Logger)
+		if err != nil {
+			return p, err
+		}
+		p.certificate = config.GetCertificate
+		return p, nil
 	}
 	s := &servingCertificate{client: client, log: c.Logger, request: certificateRequest{
 		signer: certificatesv1.KubeletServingSignerName, usage: certificatesv1.UsageServerAuth, node: c.NodeName,
@@ -131,7 +160,7 @@ func (s *servingCertificate) run(ctx context.Context) error {
 		if err == nil && s.fits(cert) {
 			wait = time.Until(rotationTime(cert))
 		} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			s.log.Warn("serving certificate cannot be read; a new one is asked for", "err", err)
+			s.log.Warn("the kubelet cannot read its serving certificate; it asks for a new one", "error", err)
 		}
 		if wait <= 0 { // a certificate that is got may be old or wrong already: an authority near its end gives no other
 			wait = certRetry - time.Since(asked)
@@ -139,13 +168,13 @@ func (s *servingCertificate) run(ctx context.Context) error {
 		if wait <= 0 {
 			asked = time.Now()
 			if err = requestCertificate(ctx, s.client, s.request); err == nil {
-				s.log.Info("got a new serving certificate", "node", s.request.node)
+				s.log.Info("the kubelet has a new serving certificate", "node", s.request.node)
 				continue
 			}
 			if ctx.Err() != nil {
 				return nil
 			}
-			s.log.Warn("no serving certificate yet", "node", s.request.node, "err", err)
+			s.log.Warn("the kubelet did not get a serving certificate; it asks again: see whether its CertificateSigningRequest waits for approval", "node", s.request.node, "error", err)
 			wait = certRetry
 		}
 		select {

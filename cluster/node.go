@@ -55,10 +55,11 @@ type RealConfig struct {
 	// EvictionTransition is how long pressure is shown after it was seen last (--eviction-pressure-transition-period), EvictionMaxPodGrace
 	// how long a pod evicted for a soft threshold may take to end (--eviction-max-pod-grace-period).
 	EvictionTransition, EvictionMaxPodGrace time.Duration
-	UnsafeSysctls                           []string // --allowed-unsafe-sysctls
-	NetworkMode                             string   // --node-network-mode
-	SeccompDefault                          bool     // --seccomp-default
-	SerialPulls                             bool     // --serialize-image-pulls
+	UnsafeSysctls                           []string       // --allowed-unsafe-sysctls
+	ClusterCIDRs                            []netip.Prefix // --cluster-cidr: pods of other nodes are reached within them; none: not known
+	NetworkMode                             string         // --node-network-mode
+	SeccompDefault                          bool           // --seccomp-default
+	SerialPulls                             bool           // --serialize-image-pulls
 	Images                                  NodeImages
 	NoCPUQuota                              bool          // --cpu-cfs-quota=false
 	NoStorageLimits                         bool          // --local-storage-capacity-isolation=false: limits of ephemeral storage are not enforced

@@ -24,18 +24,20 @@ import (
 	"k8s.io/client-go/tools/record"
 
 	"vigil/informer"
+	"vigil/internal/panics"
+	"vigil/internal/slis"
 	"vigil/kubelet"
 	"vigil/kubelet/admit"
 	"vigil/kubelet/cgroups"
+	"vigil/kubelet/configobjects"
 	"vigil/kubelet/containerd"
 	"vigil/kubelet/cri"
 	"vigil/kubelet/csi"
 	"vigil/kubelet/env"
+	"vigil/kubelet/etcfiles"
 	"vigil/kubelet/eviction"
 	"vigil/kubelet/machine"
 	"vigil/kubelet/network"
-	"vigil/kubelet/objects"
-	"vigil/kubelet/podfiles"
 	"vigil/kubelet/server"
 	"vigil/kubelet/stats"
 	"vigil/kubelet/volumes"
@@ -49,6 +51,8 @@ type realNode struct {
 	client   kubernetes.Interface
 	log      *slog.Logger
 	registry *prometheus.Registry
+	// indicators count what the health checks of both ports find.
+	indicators *slis.Metrics
 
 	daemon      *containerd.Daemon // nil: somebody else's runtime
 	endpoint    string             // of the runtime
@@ -71,7 +75,8 @@ type realNode struct {
 
 // runReal runs a node with real containers until ctx ends. The containers run on.
 func (c *KubeletConfig) runReal(ctx context.Context, config *rest.Config) error {
-	n := &realNode{name: c.NodeName, rest: config, log: c.Logger, registry: prometheus.NewRegistry()}
+	n := &realNode{name: c.NodeName, rest: config, log: c.Logger, registry: prometheus.NewRegistry(), indicators: slis.New()}
+	n.registry.MustRegister(panics.NewCollector())
 	var err error
 	if n.config, err = c.Real.withDefaults(c.NodeName); err != nil {
 		return fmt.Errorf("node %s: %w", n.name, err)
@@ -147,7 +152,7 @@ func (n *realNode) startRuntime(ctx context.Context) error {
 	}
 	noSeccomp := n.daemon != nil && !n.daemon.Seccomp(ctx)
 	if noSeccomp {
-		n.log.Warn("runc was built without libseccomp: containers with the default profile run without a filter of system calls (README says how to build one in)")
+		n.log.Warn("runc was built without libseccomp; containers that want the seccomp profile RuntimeDefault are not started: the guide says how to build it in")
 	}
 	config, err := n.config.Images.complete(cri.Config{
 		Endpoint: n.endpoint, ImageEndpoint: n.config.ImageEndpoint, RootDir: n.config.RootDir, LogDir: n.config.PodLogDir,
@@ -218,6 +223,7 @@ func (n *realNode) makeNetwork(context.Context) error {
 	if n.network, err = network.New(network.Config{
 		NodeName: n.name, Owner: n.config.DataDir, Client: n.client, Informers: n.informers, Addresses: []netip.Addr{n.config.NodeIP},
 		CNIConfDir: n.config.CNIConfDir, StateDir: filepath.Join(n.config.NodeDir, "network"), Mode: mode, Logger: n.log,
+		ClusterCIDRs: n.config.ClusterCIDRs,
 	}); err != nil {
 		return err
 	}
@@ -226,7 +232,7 @@ func (n *realNode) makeNetwork(context.Context) error {
 }
 
 func (n *realNode) makeKubelet(c *KubeletConfig) error {
-	store, err := objects.New(objects.Config{Server: n.rest, Logger: n.log})
+	store, err := configobjects.New(configobjects.Config{Server: n.rest, Logger: n.log})
 	if err != nil {
 		return err
 	}
@@ -278,7 +284,7 @@ func (n *realNode) makeKubelet(c *KubeletConfig) error {
 	config.Describe = n.describe
 	config.Parts = kubelet.Parts{
 		Objects: store, Volumes: mounts, Cgroups: n.cgroups, HostPorts: n.network, Env: maker,
-		Files: &podfiles.Files{RootDir: n.config.RootDir, Resolver: podfiles.Resolver{
+		Files: &etcfiles.Files{RootDir: n.config.RootDir, Resolver: etcfiles.Resolver{
 			ClusterDNS: n.config.ClusterDNS, ClusterDomain: n.config.ClusterDomain, ResolvConf: n.config.ResolvConf, NodeIPs: []string{n.config.NodeIP.String()},
 		}},
 		Admitters: []kubelet.Admitter{
@@ -303,7 +309,7 @@ func (n *realNode) makeServer(c *KubeletConfig, provider *stats.Provider) error 
 	given := n.config.Server
 	if given.HealthzPort != 0 {
 		n.parts = append(n.parts, part{"healthz", func(ctx context.Context) error {
-			return serveHealth(ctx, cmp.Or(given.HealthzAddress, "127.0.0.1"), given.HealthzPort, server.Health(healthy), n.log)
+			return serveHealth(ctx, cmp.Or(given.HealthzAddress, "127.0.0.1"), given.HealthzPort, server.Health(healthy, n.indicators), n.log)
 		}})
 	}
 	if given.Off {
@@ -324,7 +330,7 @@ func (n *realNode) makeServer(c *KubeletConfig, provider *stats.Provider) error 
 		Handlers: map[string]http.Handler{
 			"/stats/summary": provider.ServeSummary(), "/metrics/resource": provider.ServeResource(), "/metrics/cadvisor": provider.ServeCadvisor(),
 		},
-		Metrics: n.registry, Registerer: n.registry, Healthy: healthy, Configz: func() any { return c.configuration(n.config) }, Logger: n.log,
+		Metrics: n.registry, Registerer: n.registry, Healthy: healthy, SLIs: n.indicators, Configz: func() any { return c.configuration(n.config) }, Logger: n.log,
 	})
 	if err != nil {
 		return err

@@ -42,7 +42,7 @@ func (n *realNode) checkRuntime(ctx context.Context) error {
 			break
 		}
 		if !told {
-			n.log.Warn("waiting for the container runtime", "node", n.name, "endpoint", n.endpoint, "err", err)
+			n.log.Warn("the container runtime does not answer; the kubelet waits for it", "node", n.name, "endpoint", n.endpoint, "error", err)
 			told = true
 		}
 		select {

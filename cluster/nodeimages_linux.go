@@ -25,7 +25,7 @@ func (n *realNode) describeImages(status *corev1.NodeStatus) {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
 	if err := n.images.Describe(ctx, status); err != nil {
-		n.log.Debug("cannot list images", "node", n.name, "error", err)
+		n.log.Debug("the kubelet cannot list the images of the node; its status says nothing of them", "node", n.name, "error", err)
 	}
 }
 

@@ -8,7 +8,7 @@ import (
 	metricsv1beta1 "k8s.io/metrics/pkg/apis/metrics/v1beta1"
 
 	"vigil/apiserver"
-	"vigil/apiserver/nodemetrics"
+	"vigil/apiserver/resourcemetrics"
 	"vigil/kinds"
 	"vigil/watchcache"
 )
@@ -19,17 +19,17 @@ var (
 )
 
 // usage asks the kubelets that a server reaches.
-func usage(server *apiserver.Server, table *kinds.Table, log *slog.Logger) *nodemetrics.Source {
-	list := func(resource, namespace, name string) ([]nodemetrics.Thing, error) {
+func usage(server *apiserver.Server, table *kinds.Table, log *slog.Logger) *resourcemetrics.Source {
+	list := func(resource, namespace, name string) ([]resourcemetrics.Target, error) {
 		kind := table.ByResource(corev1.SchemeGroupVersion.WithResource(resource))
 		page, err := server.Cache(kind).Snapshot().List(watchcache.Selection{Namespace: namespace, Name: name}, "", 0)
 		if err != nil {
 			return nil, err
 		}
-		things := make([]nodemetrics.Thing, 0, len(page.Items))
+		things := make([]resourcemetrics.Target, 0, len(page.Items))
 		for _, v := range page.Items {
 			// Nothing of it may keep the object's bytes.
-			thing := nodemetrics.Thing{Namespace: strings.Clone(v.Namespace()), Name: strings.Clone(v.Name()), UID: strings.Clone(v.UID())}
+			thing := resourcemetrics.Target{Namespace: strings.Clone(v.Namespace()), Name: strings.Clone(v.Name()), UID: strings.Clone(v.UID())}
 			v.EachLabel(func(key, value string) {
 				if thing.Labels == nil {
 					thing.Labels = map[string]string{}
@@ -43,10 +43,10 @@ func usage(server *apiserver.Server, table *kinds.Table, log *slog.Logger) *node
 		}
 		return things, nil
 	}
-	return nodemetrics.New(nodemetrics.Config{
+	return resourcemetrics.New(resourcemetrics.Config{
 		Fetch:  server.Connector().Fetch,
-		Nodes:  func(name string) ([]nodemetrics.Thing, error) { return list("nodes", "", name) },
-		Pods:   func(namespace, name string) ([]nodemetrics.Thing, error) { return list("pods", namespace, name) },
+		Nodes:  func(name string) ([]resourcemetrics.Target, error) { return list("nodes", "", name) },
+		Pods:   func(namespace, name string) ([]resourcemetrics.Target, error) { return list("pods", namespace, name) },
 		Logger: log,
 	})
 }

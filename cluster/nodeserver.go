@@ -7,6 +7,9 @@ import (
 	"net/http"
 	"strconv"
 	"time"
+
+	"vigil/cluster/serving"
+	"vigil/internal/panics"
 )
 
 // HealthzPort is where a kubelet tells who asks on its own machine whether it is well.
@@ -43,17 +46,17 @@ func serveHealth(ctx context.Context, address string, port int, health http.Hand
 	for {
 		listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
 		if err == nil {
-			server := &http.Server{Handler: health, ReadHeaderTimeout: 10 * time.Second, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug)}
+			server := &http.Server{Handler: panics.Serve(log, panics.KubeletRequest, health), ReadHeaderTimeout: 10 * time.Second, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug)}
 			stop := context.AfterFunc(ctx, func() { server.Close() })
 			err = server.Serve(listener)
 			stop()
 		} else {
-			err = explainListen(address, err)
+			err = serving.Explain(address, err)
 		}
 		if ctx.Err() != nil {
 			return nil
 		}
-		log.Warn("cannot serve /healthz; --healthz-port chooses another port, 0 none", "err", err)
+		log.Warn("the kubelet cannot serve /healthz; it tries again: --healthz-port chooses another port, 0 none", "error", err)
 		select {
 		case <-ctx.Done():
 			return nil

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"context"
 	"log/slog"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -11,11 +12,11 @@ import (
 )
 
 // volumeStats has volumes measured where they are made.
-func volumeStats(from *volumes.Manager, log *slog.Logger) func(types.UID) []stats.Volume {
-	return func(pod types.UID) []stats.Volume {
-		measured, err := from.Usage(pod)
+func volumeStats(from *volumes.Manager, log *slog.Logger) func(context.Context, types.UID) []stats.Volume {
+	return func(ctx context.Context, pod types.UID) []stats.Volume {
+		measured, err := from.Usage(ctx, pod)
 		if err != nil {
-			log.Debug("cannot measure volumes", "uid", pod, "error", err)
+			log.Debug("the kubelet cannot measure the volumes of a pod; its statistics lack them", "uid", pod, "error", err)
 		}
 		all := make([]stats.Volume, len(measured))
 		for i, v := range measured {

@@ -66,7 +66,8 @@ func (p process) end(ctx context.Context, grace time.Duration) error {
 	return nil
 }
 
-// startTime is field 22 of /proc/PID/stat (proc_pid_stat(5)); "" for what does not run, zombies included.
+// startTime is field 22 of /proc/PID/stat (proc_pid_stat(5)); "" for what does not run, zombies included. The first thread of a process that
+// was killed may be a zombie while others still end: until then the process has its files, and the locks on them.
 func startTime(pid int) string {
 	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	if err != nil {
@@ -74,8 +75,9 @@ func startTime(pid int) string {
 	}
 	_, rest, _ := strings.Cut(string(stat), ") ") // the name before it may contain blanks
 	fields := strings.Fields(rest)
-	if len(fields) < 20 || fields[0] == "Z" {
+	const state, threads, start = 0, 17, 19 // fields 3, 20 and 22
+	if len(fields) <= start || fields[state] == "Z" && (fields[threads] == "0" || fields[threads] == "1") {
 		return ""
 	}
-	return fields[19]
+	return fields[start]
 }

@@ -20,6 +20,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"vigil/cluster"
+	"vigil/internal/porttest"
 	"vigil/pki"
 )
 
@@ -28,7 +29,7 @@ var certificateLife = flag.Duration("certificate-life", 12*time.Second, "life of
 // Certificates that live for seconds are renewed under load, at servers and clients, and no request fails of it. A watch that was
 // open goes on.
 func TestRenewal(t *testing.T) {
-	port := freePort(t)
+	port := porttest.Free(t)
 	config := cluster.UpConfig{
 		DataDir: t.TempDir(), Nodes: 1, Runtime: cluster.RuntimeSimulated, Out: io.Discard,
 		CertificateLife: *certificateLife,
@@ -93,7 +94,7 @@ func TestRenewal(t *testing.T) {
 	}, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	timeout := time.After(30 * time.Second)
+	timeout := time.After(5 * time.Minute)
 	for {
 		select {
 		case event, open := <-watch.ResultChan():
@@ -107,16 +108,6 @@ func TestRenewal(t *testing.T) {
 			t.Fatal("a pod that was made after the renewals does not run")
 		}
 	}
-}
-
-func freePort(t *testing.T) int {
-	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer listener.Close()
-	return listener.Addr().(*net.TCPAddr).Port
 }
 
 func newAdmin(dir string) (*kubernetes.Clientset, error) {

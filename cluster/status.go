@@ -17,13 +17,15 @@ import (
 
 // Status is how a cluster is doing, as its API server tells. JSON names are kept stable: scripts read them.
 type Status struct {
-	Ready   bool         `json:"ready"` // /readyz answers ok and every node is ready
-	Server  string       `json:"server"`
-	Version string       `json:"version"` // of the API server
-	DataDir string       `json:"dataDir"`
-	Failing []string     `json:"failing,omitempty"` // checks of /readyz that fail
-	Nodes   []NodeStatus `json:"nodes"`
-	Pods    PodCounts    `json:"pods"`
+	Ready   bool     `json:"ready"` // /readyz answers ok and every node is ready
+	Server  string   `json:"server"`
+	Version string   `json:"version"` // of the API server
+	DataDir string   `json:"dataDir"`
+	Failing []string `json:"failing,omitempty"` // checks of /readyz that fail
+	// Warnings are what /readyz warns of without failing: that the server's process has recovered from panics.
+	Warnings []string     `json:"warnings,omitempty"`
+	Nodes    []NodeStatus `json:"nodes"`
+	Pods     PodCounts    `json:"pods"`
 }
 
 // NodeStatus is one node of a Status.
@@ -68,6 +70,9 @@ func ReadStatus(ctx context.Context, dir string) (*Status, error) {
 		if name, failing := strings.CutPrefix(line, "[-]"); failing {
 			name, _, _ = strings.Cut(name, " ")
 			status.Failing = append(status.Failing, name)
+		}
+		if warning, ok := strings.CutPrefix(line, "[!]"); ok {
+			status.Warnings = append(status.Warnings, strings.TrimSpace(warning))
 		}
 	}
 	nodes, err := client.CoreV1().Nodes().List(ctx, metav1.ListOptions{})

@@ -21,6 +21,9 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"vigil/cluster/componentserver"
+	"vigil/cluster/serving"
+	"vigil/internal/warm"
 	"vigil/pki"
 	"vigil/store"
 )
@@ -92,7 +95,7 @@ func Up(ctx context.Context, config UpConfig) error {
 	if err := config.probePorts(address); err != nil {
 		return err
 	}
-	if err := config.joinNodes(ctx, dir.path); err != nil {
+	if err := config.prepareFurtherNodes(ctx, dir.path); err != nil {
 		return err
 	}
 	wanted := config.certificates(dir.path, address)
@@ -121,7 +124,7 @@ func Up(ctx context.Context, config UpConfig) error {
 	group, groupCtx := errgroup.WithContext(ctx)
 	ready := make(chan struct{})
 	server := config.apiServer(certificates, etcd, func() { close(ready) })
-	if server.MoreListeners, err = config.further.listen(server.SecurePort); err != nil {
+	if server.MoreListeners, err = config.listenInside(ctx); err != nil {
 		return err
 	}
 	served := make(chan error, 1)
@@ -140,9 +143,12 @@ func Up(ctx context.Context, config UpConfig) error {
 		stopServer()
 		return errors.Join(quiet(err), <-served)
 	}
+	if err := letServerAsk(groupCtx, certificates.Dir); err != nil && groupCtx.Err() == nil { // before nodes remember that they refused it
+		config.Logger.Warn("the API server's rights at kubelets could not be written; nodes with real containers refuse logs, exec and metrics: start the cluster again", "error", err)
+	}
 	group.Go(func() error {
 		if err := config.prepareJoin(groupCtx, certificates.Dir); err != nil && groupCtx.Err() == nil {
-			config.Logger.Warn("nodes cannot join with a token", "err", err) // the cluster is good without them
+			config.Logger.Warn("the objects that joining nodes read could not be written; nodes cannot join with a token: start the cluster again", "error", err) // the cluster is good without them
 		}
 		return nil
 	})
@@ -181,6 +187,9 @@ func Up(ctx context.Context, config UpConfig) error {
 // is taken; their servers take them later.
 func (c *UpConfig) probePorts(api string) error {
 	addresses := []string{api}
+	if own := c.ownAddress(); own.IsValid() {
+		addresses = append(addresses, net.JoinHostPort(own.String(), strconv.Itoa(c.APIServer.SecurePort)))
+	}
 	for _, port := range []int{c.ControllerManagerPort, c.SchedulerPort} {
 		if port != 0 {
 			addresses = append(addresses, net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
@@ -189,10 +198,10 @@ func (c *UpConfig) probePorts(api string) error {
 	for _, address := range addresses {
 		listener, err := net.Listen("tcp", address)
 		if err != nil {
-			return explainListen(address, err)
+			return serving.Explain(address, err)
 		}
 		if err := listener.Close(); err != nil {
-			return explainListen(address, err)
+			return serving.Explain(address, err)
 		}
 	}
 	return nil
@@ -263,36 +272,55 @@ func (c *UpConfig) apiServer(certificates *pki.Set, etcd *store.Embedded, ready 
 	if !slices.Contains(server.EnableAdmissionPlugins, "NodeRestriction") { // as kubeadm has it
 		server.EnableAdmissionPlugins = append(slices.Clone(server.EnableAdmissionPlugins), "NodeRestriction")
 	}
-	server.Kubelets = kubeletClient(server.Kubelets, certificates)
+	server.Kubelets, server.OwnNodes = kubeletClient(server.Kubelets, certificates), append(slices.Clone(server.OwnNodes), NodeName(0))
 	if server.Authentication.Proxy.CAFile == "" {
 		server.Authentication.Proxy = frontProxy(certificates)
 	}
-	if server.ServiceAccountSigningKeyFile == "" {
-		server.ServiceAccountSigningKeyFile = certificates.Path("sa.key")
-	}
+	server.ServiceAccountSigningKeyFile = c.tokenKeyFile(certificates)
 	return server
+}
+
+// tokenKeyFile is the key that signs the tokens of service accounts.
+func (c *UpConfig) tokenKeyFile(certificates *pki.Set) string {
+	if file := c.APIServer.ServiceAccountSigningKeyFile; file != "" {
+		return file
+	}
+	return certificates.Path("sa.key")
 }
 
 func (c *UpConfig) startComponents(ctx context.Context, group *errgroup.Group, certificates *pki.Set) {
 	component := func(name string, port int) ComponentConfig {
+		kubeconfig := filepath.Join(certificates.Dir, name+".conf")
 		return ComponentConfig{
-			Kubeconfig: filepath.Join(certificates.Dir, name+".conf"), SecurePort: port,
-			ClientCAFile: certificates.Path("ca.crt"), Logger: c.Logger.With("component", name),
+			Kubeconfig: kubeconfig, SecurePort: port, Logger: c.Logger.With("component", name),
+			Access: componentserver.Access{
+				ClientCAFile: certificates.Path("ca.crt"), AuthenticationKubeconfig: kubeconfig, AuthorizationKubeconfig: kubeconfig,
+				TokenTTL: componentserver.DefaultTTL, AllowedTTL: componentserver.DefaultTTL, RefusedTTL: componentserver.DefaultTTL,
+			},
 		}
 	}
 	group.Go(func() error {
 		return RunControllerManager(ctx, ControllerManagerConfig{
-			ComponentConfig:        component("controller-manager", c.ControllerManagerPort),
-			NodeMonitorGracePeriod: c.NodeMonitorGracePeriod,
-			RootCAFile:             certificates.Path("ca.crt"),
-			ClusterSigningCertFile: certificates.Path("ca.crt"),
-			ClusterSigningKeyFile:  certificates.Path("ca.key"),
-			ClusterSigningDuration: c.CertificateLife,
-			PodNetworks:            c.podNetworks(),
+			ComponentConfig:              component("controller-manager", c.ControllerManagerPort),
+			NodeMonitorGracePeriod:       c.NodeMonitorGracePeriod,
+			RootCAFile:                   certificates.Path("ca.crt"),
+			ServiceAccountPrivateKeyFile: c.tokenKeyFile(certificates),
+			ClusterSigningCertFile:       certificates.Path("ca.crt"),
+			ClusterSigningKeyFile:        certificates.Path("ca.key"),
+			ClusterSigningDuration:       c.CertificateLife,
+			PodNetworks:                  c.podNetworks(),
 		})
 	})
-	group.Go(func() error { return RunScheduler(ctx, component("scheduler", c.SchedulerPort)) })
+	group.Go(func() error {
+		return RunScheduler(ctx, SchedulerConfig{ComponentConfig: component("scheduler", c.SchedulerPort)})
+	})
 	slots := make(chan struct{}, runtime.GOMAXPROCS(0))
+	workers := &warm.Pool{} // of all nodes
+	group.Go(func() error {
+		<-ctx.Done()
+		workers.Close()
+		return nil
+	})
 	for i := range c.Nodes {
 		group.Go(func() error {
 			run, err := c.prepareNode(ctx, slots, i, KubeletConfig{
@@ -304,6 +332,7 @@ func (c *UpConfig) startComponents(ctx context.Context, group *errgroup.Group, c
 				StatusUpdateFrequency: c.NodeStatusUpdateFrequency,
 				LeaseDuration:         c.NodeLeaseDuration,
 				Logger:                c.Logger.With("component", "kubelet", "node", NodeName(i)),
+				Workers:               workers,
 			})
 			if err != nil {
 				return quiet(err)
@@ -318,7 +347,7 @@ func (c *UpConfig) startComponents(ctx context.Context, group *errgroup.Group, c
 func (c *UpConfig) realNode(certificates *pki.Set, i int) RealConfig {
 	real, name := c.Real, NodeName(i)
 	real.DataDir = certificates.Dir
-	real.NodeIP = c.nodeAddress(i)
+	real.NodeIP, real.ClusterCIDRs = c.nodeAddress(i), c.podNetworks().ClusterCIDRs
 	real.Server.Address = real.NodeIP.String()
 	real.Server.CertFile, real.Server.KeyFile = certificates.Path(pki.KubeletFile(name)+".crt"), certificates.Path(pki.KubeletFile(name)+".key")
 	real.Server.ClientCAFile = certificates.Path("ca.crt")

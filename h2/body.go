@@ -185,6 +185,7 @@ func (c *conn) data(fh http2.FrameHeader) error {
 	} else {
 		st.body.addLocked(b[:n])
 		st.cond.Broadcast()
+		c.countLocked()
 	}
 	if fh.Flags.Has(http2.FlagDataEndStream) {
 		err = st.endBodyLocked()

@@ -11,6 +11,9 @@ const (
 	corkLen  = 65 << 10 // the same encrypted
 )
 
+// WriteBuffer is how many bytes of a response may be written before a Write can wait for the client.
+const WriteBuffer = chunkLen
+
 var (
 	smallPool = sync.Pool{New: func() any { return new([smallLen]byte) }}
 	eventPool = sync.Pool{New: func() any { return new([eventLen]byte) }}

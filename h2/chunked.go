@@ -40,8 +40,8 @@ type accepted struct {
 
 type acceptedKey struct{}
 
-// remember puts every connection of hs into its requests' contexts. hs.ConnState does not hear that a connection is hijacked which
-// becomes a Chunked, but that it is closed, when it is.
+// remember puts every connection of hs into its requests' contexts, and bounds how long it waits for its client. hs.ConnState does not
+// hear that a connection is hijacked which becomes a Chunked, but that it is closed, when it is.
 func (s *Server) remember(hs *http.Server) {
 	inner, state := hs.ConnContext, hs.ConnState
 	hs.ConnContext = func(ctx context.Context, c net.Conn) context.Context {
@@ -50,23 +50,29 @@ func (s *Server) remember(hs *http.Server) {
 		}
 		return context.WithValue(ctx, acceptedKey{}, &accepted{s, c, state})
 	}
-	if state != nil {
-		hs.ConnState = func(c net.Conn, to http.ConnState) {
-			if to != http.StateHijacked || !taken(c) {
-				state(c, to)
+	hs.ConnState = func(c net.Conn, to http.ConnState) {
+		sock := socketOf(c)
+		if sock != nil {
+			switch to {
+			case http.StateNew, http.StateActive, http.StateIdle: // whoever was Patient has answered
+				sock.patience.Store(int64(s.resolve().write))
+			case http.StateHijacked: // it is the new owner's to bound
+				sock.patience.Store(0)
 			}
+		}
+		if state != nil && (to != http.StateHijacked || sock == nil || !sock.taken.Load()) {
+			state(c, to)
 		}
 	}
 }
 
-// taken says whether a connection is becoming a Chunked.
-func taken(c net.Conn) bool {
+// socketOf returns what a connection of a NewListener's has below TLS, nil for others.
+func socketOf(c net.Conn) *socket {
 	if tc, ok := c.(*tls.Conn); ok {
-		if sock, ok := tc.NetConn().(*socket); ok {
-			return sock.taken.Load()
-		}
+		sock, _ := tc.NetConn().(*socket)
+		return sock
 	}
-	return false
+	return nil
 }
 
 // chunkable returns the connection of a request that DetachChunked can take over.
@@ -79,8 +85,8 @@ func chunkable(r *http.Request) (*accepted, *tls.Conn, *socket) {
 	if !ok {
 		return nil, nil, nil
 	}
-	sock, ok := tc.NetConn().(*socket)
-	if !ok {
+	sock := socketOf(tc)
+	if sock == nil {
 		return nil, nil, nil
 	}
 	return a, tc, sock

@@ -37,7 +37,7 @@ func startChunked(t *testing.T, s *Server, change ...func(*http.Server)) (*insta
 func client1(t *testing.T) *http.Client {
 	tr := &http.Transport{TLSClientConfig: clientTLS("http/1.1")}
 	t.Cleanup(tr.CloseIdleConnections)
-	return &http.Client{Transport: tr, Timeout: 60 * time.Second}
+	return &http.Client{Transport: tr, Timeout: 5 * time.Minute}
 }
 
 // TestChunked: a response outlives its handler, takes writes of all sizes from elsewhere, and ends when told to.

@@ -10,29 +10,18 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"strings"
+	"sync"
 	"testing"
 
 	"golang.org/x/net/http2"
-)
 
-// program finds an HTTP/2 client of somebody else. Where CI is set it must be there.
-func program(t *testing.T, name string) string {
-	t.Helper()
-	path, err := exec.LookPath(name)
-	if err != nil {
-		if os.Getenv("CI") != "" {
-			t.Fatalf("%s is needed: %v", name, err)
-		}
-		t.Skipf("NOT TESTED with %s: it is not installed", name)
-	}
-	return path
-}
+	"vigil/internal/need"
+)
 
 func run(t *testing.T, name string, args ...string) string {
 	t.Helper()
-	out, err := exec.Command(program(t, name), args...).CombinedOutput()
+	out, err := exec.Command(need.Program(t, name), args...).CombinedOutput()
 	if err != nil {
 		t.Fatalf("%s %s: %v\n%s", name, args, err, out)
 	}
@@ -93,13 +82,13 @@ func TestClient_XNet(t *testing.T) {
 }
 
 func TestClient_Curl(t *testing.T) {
-	program(t, "curl")
+	need.Program(t, "curl")
 	large := bytes.Repeat([]byte("large "), 1<<20)
 	s := start(t, &Server{Handler: service(large)})
 	ca, dir := trustFile(t), t.TempDir()
 	curl := func(args ...string) string {
 		t.Helper()
-		return run(t, "curl", append([]string{"--silent", "--show-error", "--fail", "--http2", "--cacert", ca, "--max-time", "30"}, args...)...)
+		return run(t, "curl", append([]string{"--silent", "--show-error", "--fail", "--http2", "--cacert", ca, "--max-time", "300"}, args...)...)
 	}
 	if got := curl(s.url+"/hello", "--write-out", "%{http_version}"); got != "hello over HTTP/2.0\n2" {
 		t.Errorf("hello: %q", got)
@@ -127,7 +116,7 @@ func TestClient_Curl(t *testing.T) {
 }
 
 func TestClient_Node(t *testing.T) {
-	program(t, "node")
+	need.Program(t, "node")
 	s := start(t, &Server{Handler: service(bytes.Repeat([]byte("large "), 1<<20))})
 	script := `
 const http2 = require('node:http2'), fs = require('node:fs'), assert = require('node:assert');
@@ -168,14 +157,30 @@ const ask = (headers, body) => new Promise((resolve, reject) => {
 	}
 }
 
-func TestClient_H2load(t *testing.T) {
-	program(t, "h2load")
+// TestClient_Load has many streams at once on several connections of nghttp2, curl's implementation.
+func TestClient_Load(t *testing.T) {
+	need.Program(t, "curl")
 	s := start(t, &Server{Handler: service(bytes.Repeat([]byte("large "), 1<<18))})
-	for path, n := range map[string]string{"/hello": "5000", "/large": "100"} {
-		out := run(t, "h2load", "-n", n, "-c", "8", "-m", "20", "-t", "1", s.url+path)
-		counts := regexp.MustCompile(`requests: .*`).FindString(out)
-		if !strings.Contains(counts, n+" succeeded, 0 failed, 0 errored, 0 timeout") || !strings.Contains(out, "Application protocol: h2") {
-			t.Errorf("h2load %s:\n%s", path, out)
+	ca := trustFile(t)
+	for _, c := range []struct {
+		path         string
+		times, bytes int
+	}{{"/hello", 600, len("hello over HTTP/2.0\n")}, {"/large", 12, 6 << 18}} {
+		var clients sync.WaitGroup
+		for range 8 {
+			clients.Go(func() {
+				out, err := exec.CommandContext(t.Context(), "curl", "--silent", "--show-error", "--fail", "--http2", "--cacert", ca, "--max-time", "300",
+					"--parallel", "--parallel-max", "20", "--output", "/dev/null", "--write-out", "%{http_version} %{http_code} %{size_download} %{num_connects}\n",
+					fmt.Sprintf("%s%s?[1-%d]", s.url, c.path, c.times)).Output() // standard error has a progress bar
+				answer := fmt.Sprintf("2 200 %d ", c.bytes)
+				if n := strings.Count(string(out), answer); err != nil || n != c.times {
+					t.Errorf("%d of %d requests for %s are answered with %q: %v\n%.1000s", n, c.times, c.path, answer, err, out)
+				}
+				if n := strings.Count(string(out), answer+"0\n"); n < c.times/2 {
+					t.Errorf("%d of %d requests for %s share a connection", n, c.times, c.path)
+				}
+			})
 		}
+		clients.Wait()
 	}
 }

@@ -14,6 +14,9 @@ import (
 
 	"golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
+
+	"vigil/internal/panics"
+	"vigil/internal/warm"
 )
 
 const (
@@ -37,6 +40,7 @@ type conn struct {
 	remote  string
 	onState func(net.Conn, http.ConnState)
 	stop    func() bool // takes back that ctx's end ends the connection
+	workers *warm.Pool  // srv's; set when it is registered
 
 	// Only the reading goroutine uses these.
 	framer *http2.Framer
@@ -48,6 +52,9 @@ type conn struct {
 	// sweep looks whether it moves.
 	frames atomic.Uint64
 
+	vouched atomic.Bool  // nothing of the connection is counted as a stranger's; set with mu held
+	counted atomic.Int64 // bytes that Server.counters.held has of this connection; written with mu held
+
 	mu sync.Mutex
 
 	streams  map[uint32]*stream
@@ -55,6 +62,8 @@ type conn struct {
 	handlers int    // running, those of streams that are gone included
 	bodies   int    // streams in streams with a body
 	over     recent // streams that ended not long ago
+
+	headerBytes int // of the header lists of streams that are open or whose handler runs
 
 	window     int32 // what the client lets us send, all streams together
 	peerWindow int32 // SETTINGS_INITIAL_WINDOW_SIZE of the client
@@ -65,7 +74,7 @@ type conn struct {
 
 	buf         []byte // frames not yet written; pooled, nil when there are none
 	tableUpdate bool   // the next header block must say that we use no dynamic table
-	line        line
+	lines       lines
 	pumping     bool // without sock: the writing goroutine runs
 	inFlight    int  // without sock: bytes being written by it
 	failed      error
@@ -161,6 +170,10 @@ func (c *conn) begin() error {
 
 // end is the end of serve, also when it panics.
 func (c *conn) end(err *error) {
+	if value := recover(); value != nil {
+		panics.Recovered(c.srv.Logger, panics.Connection, value, "remote", c.remote)
+		*err = &connError{http2.ErrCodeInternal, "the server panicked"}
+	}
 	*err = c.finish(*err)
 	if c.stop != nil {
 		c.stop()
@@ -297,7 +310,7 @@ func (c *conn) setting(f *http2.SettingsFrame) error {
 	if f.NumSettings() > 100 {
 		return &connError{http2.ErrCodeEnhanceYourCalm, "large SETTINGS"}
 	}
-	if err := f.ForeachSetting(c.applyLocked); err != nil {
+	if err := c.applyLocked(f); err != nil {
 		return err
 	}
 	c.frameHeader(0, http2.FrameSettings, http2.FlagSettingsAck, 0)
@@ -305,27 +318,44 @@ func (c *conn) setting(f *http2.SettingsFrame) error {
 	return nil
 }
 
-func (c *conn) applyLocked(s http2.Setting) error {
-	if err := s.Valid(); err != nil {
-		return c.readError(err)
-	}
-	switch s.ID {
-	case http2.SettingHeaderTableSize:
-		c.tableUpdate = true
-	case http2.SettingMaxFrameSize:
-		c.peerFrame = int(s.Val)
-	case http2.SettingInitialWindowSize:
-		grow := int64(s.Val) - int64(c.peerWindow)
-		c.peerWindow = int32(s.Val)
-		for _, st := range c.streams {
-			if w := int64(st.window) + grow; w > maxWindow {
-				return &connError{http2.ErrCodeFlowControl, "initial window overflows a stream's"}
-			}
-			st.window += int32(grow)
+func (c *conn) applyLocked(f *http2.SettingsFrame) error {
+	window := c.peerWindow
+	err := f.ForeachSetting(func(s http2.Setting) error {
+		if err := s.Valid(); err != nil {
+			return c.readError(err)
 		}
-		c.wakeLocked()
+		switch s.ID {
+		case http2.SettingHeaderTableSize:
+			c.tableUpdate = true
+		case http2.SettingMaxFrameSize:
+			c.peerFrame = int(s.Val)
+		case http2.SettingInitialWindowSize:
+			window = int32(s.Val)
+		}
+		return nil
+	})
+	if err != nil || window == c.peerWindow {
+		return err
 	}
-	return nil
+	return c.initialWindowLocked(window)
+}
+
+// initialWindowLocked changes the windows of all streams. That is work for each of them, so it is paid for: clients do it once or twice.
+func (c *conn) initialWindowLocked(window int32) error {
+	grow := int64(window) - int64(c.peerWindow)
+	c.peerWindow = window
+	for _, st := range c.streams {
+		if w := int64(st.window) + grow; w > maxWindow {
+			return &connError{http2.ErrCodeFlowControl, "initial window overflows a stream's"}
+		}
+		st.window += int32(grow)
+	}
+	for st := c.lines.shut.first; st != nil; {
+		next := st.next
+		c.lines.move(st)
+		st = next
+	}
+	return c.guard.work(len(c.streams)/16 + c.wakeLocked())
 }
 
 func (c *conn) ping(f *http2.PingFrame) error {
@@ -342,14 +372,6 @@ func (c *conn) ping(f *http2.PingFrame) error {
 	}
 	c.appendPing(true, f.Data)
 	c.flushLocked()
-	return c.overflowLocked()
-}
-
-// overflowLocked ends a connection that makes us answer and does not read the answers.
-func (c *conn) overflowLocked() error {
-	if c.pendingLocked() > c.limits.pending+chunkLen+1<<18 {
-		return &connError{http2.ErrCodeEnhanceYourCalm, "answers are not read"}
-	}
 	return nil
 }
 
@@ -386,9 +408,10 @@ func (c *conn) windowUpdate(fh http2.FrameHeader) error {
 		return &streamError{fh.StreamID, http2.ErrCodeFlowControl, "stream window overflows"}
 	}
 	st.window += int32(increment)
-	if st.queued && c.sendableLocked(st) > 0 {
+	if st.line != nil && c.sendableLocked(st) > 0 {
 		c.wakeStreamLocked(st)
 	}
+	c.lines.move(st)
 	return nil
 }
 
@@ -446,12 +469,25 @@ func (c *conn) resetStream(err error) error {
 		c.appendReset(e.id, e.code)
 	}
 	c.flushLocked()
-	return c.overflowLocked()
+	return nil
 }
 
 // finish ends the connection for the given reason and returns it, nil if it is in order.
 func (c *conn) finish(err error) error {
 	var ce *connError
+	defer func() {
+		if ce == nil {
+			return
+		}
+		if ce.code == http2.ErrCodeEnhanceYourCalm {
+			c.srv.counters.floods.Add(1)
+		} else {
+			c.srv.counters.protocol.Add(1)
+		}
+		if log := c.srv.Logger; log != nil {
+			log.Debug("the server closed an HTTP/2 connection", "remote", c.remote, "code", ce.code.String(), "reason", ce.reason)
+		}
+	}()
 	if errors.As(err, &ce) {
 		c.mu.Lock()
 		c.appendGoAway(c.lastID, ce.code, ce.reason)
@@ -459,14 +495,6 @@ func (c *conn) finish(err error) error {
 		c.flushLocked()
 		c.endAllLocked(errClientGone)
 		c.unlock()
-		if ce.code == http2.ErrCodeEnhanceYourCalm {
-			c.srv.counters.floods.Add(1)
-		} else {
-			c.srv.counters.protocol.Add(1)
-		}
-		if log := c.srv.Logger; log != nil {
-			log.Debug("connection closed", "remote", c.remote, "code", ce.code.String(), "reason", ce.reason)
-		}
 		// Closing with unread input would make the kernel send a reset that overtakes the GOAWAY.
 		_ = c.nc.SetReadDeadline(time.Now().Add(lingerTime))
 		_, _ = io.Copy(io.Discard, io.LimitReader(c.nc, 8<<20))
@@ -475,6 +503,7 @@ func (c *conn) finish(err error) error {
 	c.mu.Lock()
 	if c.failed != nil {
 		err = c.failed
+		errors.As(err, &ce)
 	}
 	if c.goAway == goAwayLast || errors.Is(err, io.EOF) || errors.Is(err, net.ErrClosed) {
 		err = nil
@@ -494,6 +523,7 @@ func (c *conn) endAllLocked(err error) {
 		putBuffer(c.buf)
 		c.buf = nil
 	}
+	c.countLocked()
 }
 
 // unlock lets go of the lock and then makes the calls that were put off until now.

@@ -136,7 +136,8 @@ func (st *stream) tryLocked(bufs [][]byte) (n int, err error) {
 				continue
 			}
 			c.srv.counters.shortWrites.Add(1)
-			return n, nil
+			st.wants = total - n
+			break
 		}
 		c.appendGathered(st, &left, m)
 		n += m
@@ -186,7 +187,7 @@ func (s *Stream) OnWritable(call func()) {
 	c.mu.Lock()
 	if call != nil && !st.closed && c.sendableLocked(st) == 0 {
 		st.onWritable = call
-		c.line.add(st)
+		c.lines.add(st)
 		c.mu.Unlock()
 		return
 	}

@@ -187,33 +187,46 @@ func TestTryWrite_Window(t *testing.T) {
 	st.Close()
 }
 
-// TestTryWrite_ConnectionWindow: streams that wait for the connection's window are woken together.
+// TestTryWrite_ConnectionWindow: of the streams that wait for the connection's window as many are woken as it has room for, first come first.
+// One that ends instead of writing leaves its turn to the next.
 func TestTryWrite_ConnectionWindow(t *testing.T) {
-	streams := make(chan *Stream, 2)
-	s := start(t, &Server{Handler: detaching(streams)})
+	streams := make(chan *Stream, 3)
+	s := start(t, &Server{Handler: detaching(streams), tick: time.Hour})
 	r := dialRaw(t, s.addr, http2.Setting{ID: http2.SettingInitialWindowSize, Val: 1 << 20})
-	r.get(1, "/")
-	one := <-streams
-	r.get(3, "/")
-	two := <-streams
-	n, err := one.TryWrite(make([]byte, 1<<20))
-	if want := initialWindow - 2*len("first "); n != want || err != nil {
+	var waiting []*Stream
+	var woken []chan struct{}
+	for i := range uint32(3) {
+		r.get(2*i+1, "/")
+		waiting = append(waiting, <-streams)
+		woken = append(woken, make(chan struct{}))
+	}
+	n, err := waiting[0].TryWrite(make([]byte, 1<<20))
+	if want := initialWindow - 3*len("first "); n != want || err != nil {
 		t.Errorf("TryWrite: %d, %v, want %d", n, err, want)
 	}
-	var wg sync.WaitGroup
-	wg.Add(2)
-	one.OnWritable(wg.Done)
-	two.OnWritable(wg.Done)
+	for i, st := range waiting {
+		if n, err := st.TryWrite(make([]byte, 20)); n != 0 || err != nil {
+			t.Errorf("TryWrite: %d, %v", n, err)
+		}
+		st.OnWritable(func() { close(woken[i]) })
+	}
 	r.must(r.WriteWindowUpdate(0, 10))
-	wg.Wait()
-	if n, err := two.TryWrite(make([]byte, 20)); n != 10 || err != nil {
+	<-woken[0]
+	if n, err := waiting[0].TryWrite(make([]byte, 20)); n != 10 || err != nil {
 		t.Errorf("TryWrite: %d, %v", n, err)
 	}
-	if n, err := one.TryWrite(make([]byte, 20)); n != 0 || err != nil {
-		t.Errorf("TryWrite: %d, %v", n, err)
+	select {
+	case <-woken[1]:
+		t.Error("a stream is woken that has no window")
+	default:
 	}
-	one.Close()
-	two.Close()
+	r.must(r.WriteWindowUpdate(0, 10))
+	<-woken[1]
+	waiting[1].Close()
+	<-woken[2]
+	for _, st := range waiting {
+		st.Close()
+	}
 }
 
 // TestTryWrite_FullSocket: a client that opens its windows but does not read holds nobody up: what its socket does not take is bounded,
@@ -354,7 +367,7 @@ func TestPatient(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		wrote := make(chan error, 1)
 		s := &Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			Patient(w)
+			Patient(w, r)
 			_, err := w.Write(make([]byte, 200_000))
 			wrote <- err
 		})}

@@ -40,12 +40,12 @@
 // drained. Any other connection (a test's pipe, a listener that was not wrapped) gets the same behaviour by way of a goroutine
 // that does the blocking writes.
 //
-// Order: Server.mu and conn.mu are never held together; conn.mu before socket.mu. Callbacks and cancellations run with no lock
+// Order: Server.relieving before Server.mu and conn.mu, which are never held together; conn.mu before socket.mu. Callbacks and cancellations run with no lock
 // held.
 //
 // # Where to start reading
 //
 // conn.go reads frames and says what each means; request.go and response.go turn a stream into what a handler knows; out.go is
 // all writing; stream.go is the life of a stream; detached.go the streams without goroutine; guard.go and sweep.go what keeps
-// hostile and dead peers out.
+// hostile and dead peers out; held.go bounds what clients make the server hold. attacks_test.go lists what hostile ones do.
 package h2

@@ -4,7 +4,7 @@ import "golang.org/x/net/http2"
 
 // guard bounds what a client can make the server do for nothing: two budgets, refilled with time. Guarded by conn.mu.
 //
-//	resets    streams that were opened and reset, refused or malformed: a handler was started for nothing
+//	resets    streams that were opened and reset, refused or malformed: a handler was started for nothing; large header lists
 //	controls  frames that carry nothing but have to be read, and some answered
 type guard struct {
 	resets, controls         int
@@ -29,6 +29,22 @@ func (g *guard) reset() error {
 func (g *guard) control() error {
 	if g.controls--; g.controls < 0 {
 		return &connError{http2.ErrCodeEnhanceYourCalm, "too many control frames"}
+	}
+	return nil
+}
+
+// large pays for a header list of n bytes, if it is large: HPACK can make it of a few hundred, and looking at it costs more than most answers do.
+func (g *guard) large(n uint32) error {
+	if g.resets -= int(n / largeList); g.resets < 0 {
+		return &connError{http2.ErrCodeEnhanceYourCalm, "too many large header lists"}
+	}
+	return nil
+}
+
+// work pays for a frame that is as much work as n others.
+func (g *guard) work(n int) error {
+	if g.controls -= n; g.controls < 0 {
+		return &connError{http2.ErrCodeEnhanceYourCalm, "too much work for all streams"}
 	}
 	return nil
 }

@@ -13,11 +13,14 @@ import (
 	"net/textproto"
 	"os"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"vigil/internal/panics"
 )
 
 type contextKey struct{}
@@ -399,7 +402,7 @@ func TestContext(t *testing.T) {
 	}
 }
 
-// TestPanic: the stack is logged, the client sees a reset, the connection lives on.
+// TestPanic: the panic is counted, the client sees a reset, the connection lives on.
 func TestPanic(t *testing.T) {
 	s := start(t, &Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/panic" {
@@ -421,6 +424,7 @@ func TestPanic(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	counted := panics.Count(panics.Request)
 	if _, err := get("/panic"); err == nil || !strings.Contains(err.Error(), "INTERNAL_ERROR") {
 		t.Errorf("panic gave %v", err)
 	}
@@ -428,8 +432,42 @@ func TestPanic(t *testing.T) {
 	if err != nil || before != after {
 		t.Errorf("connection %s became %s (%v)", before, after, err)
 	}
-	if log := s.log.String(); !strings.Contains(log, "out of order") || !strings.Contains(log, "TestPanic") {
-		t.Errorf("log: %q", log)
+	if n := panics.Count(panics.Request) - counted; n != 1 {
+		t.Errorf("%d panics were counted, want 1", n)
+	}
+}
+
+// TestPanic_Connection: a connection that panics is closed and counted; the next one works.
+func TestPanic_Connection(t *testing.T) {
+	var planted atomic.Bool
+	s := start(t, &Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/bad" {
+			<-r.Context().Done() // or else it could answer before the connection panics
+			return
+		}
+		fmt.Fprint(w, "fine")
+	})}, func(hs *http.Server) {
+		hs.ConnState = func(_ net.Conn, state http.ConnState) {
+			if state == http.StateActive && planted.CompareAndSwap(true, false) {
+				panic("out of order")
+			}
+		}
+	})
+	counted := panics.Count(panics.Connection)
+	c := client(t)
+	for _, path := range []string{"/", "/bad", "/"} {
+		planted.Store(path == "/bad")
+		c.CloseIdleConnections()
+		resp, err := c.Get(s.url + path)
+		if planted := path == "/bad"; planted != (err != nil) {
+			t.Errorf("%s: got %v", path, err)
+		}
+		if err == nil {
+			resp.Body.Close()
+		}
+	}
+	if n := panics.Count(panics.Connection) - counted; n != 1 {
+		t.Errorf("%d panics were counted, want 1", n)
 	}
 }
 

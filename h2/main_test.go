@@ -1,7 +1,6 @@
 package h2
 
 import (
-	"bytes"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -42,7 +41,7 @@ func TestMain(m *testing.M) {
 func leaked() string {
 	http.DefaultTransport.(*http.Transport).CloseIdleConnections()
 	var left []string
-	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); {
+	for deadline := time.Now().Add(5 * time.Minute); time.Now().Before(deadline); {
 		stacks := make([]byte, 1<<20)
 		stacks = stacks[:runtime.Stack(stacks, true)]
 		left = left[:0]
@@ -90,7 +89,6 @@ type instance struct {
 	http *http.Server
 	addr string // host:port
 	url  string
-	log  *lockedBuffer
 }
 
 // start serves s behind net/http on a port of its own until the test ends. change may alter the http.Server.
@@ -100,10 +98,7 @@ func start(t testing.TB, s *Server, change ...func(*http.Server)) *instance {
 	if err != nil {
 		t.Fatal(err)
 	}
-	i := &instance{Server: s, addr: l.Addr().String(), url: "https://" + l.Addr().String(), log: new(lockedBuffer)}
-	if s.ErrorLog == nil {
-		s.ErrorLog = log.New(i.log, "", 0)
-	}
+	i := &instance{Server: s, addr: l.Addr().String(), url: "https://" + l.Addr().String()}
 	i.http = &http.Server{Handler: s.Handler, TLSConfig: serverTLS(), ErrorLog: log.New(io.Discard, "", 0)}
 	for _, f := range change {
 		f(i.http)
@@ -131,24 +126,7 @@ func clientTLS(protos ...string) *tls.Config {
 
 // client returns net/http's client for HTTP/2, with a connection of its own.
 func client(t testing.TB) *http.Client {
-	tr := &http.Transport{TLSClientConfig: clientTLS(), ForceAttemptHTTP2: true, ExpectContinueTimeout: 10 * time.Second}
+	tr := &http.Transport{TLSClientConfig: clientTLS(), ForceAttemptHTTP2: true, ExpectContinueTimeout: 5 * time.Minute}
 	t.Cleanup(tr.CloseIdleConnections)
-	return &http.Client{Transport: tr, Timeout: 60 * time.Second}
-}
-
-type lockedBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *lockedBuffer) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *lockedBuffer) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
+	return &http.Client{Transport: tr, Timeout: 5 * time.Minute}
 }

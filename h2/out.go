@@ -110,11 +110,14 @@ func (c *conn) appendData(st *stream, b []byte, end bool) {
 // sendableLocked returns how many bytes of data a stream may send now: what the windows allow, nothing while too much
 // waits for the socket.
 func (c *conn) sendableLocked(st *stream) int {
-	if c.pendingLocked() > c.limits.pending {
+	if c.fullLocked() {
 		return 0
 	}
 	return int(max(0, min(st.window, c.window)))
 }
+
+// fullLocked says whether so much waits for the socket that streams have to wait, with their headers, too.
+func (c *conn) fullLocked() bool { return c.pendingLocked() > c.limits.pending }
 
 // pendingLocked returns how many bytes wait for the socket.
 func (c *conn) pendingLocked() int {
@@ -124,13 +127,23 @@ func (c *conn) pendingLocked() int {
 	return c.inFlight + len(c.buf)
 }
 
-// flushLocked writes the frames in c.buf. It does not block; an error ends the connection, through its reading goroutine.
+// maxControl is how many bytes of frames may wait for the socket beyond what streams may leave there. Those that answer the client's frames wait
+// for nobody: PING, SETTINGS, RST_STREAM, WINDOW_UPDATE.
+const maxControl = 256 << 10
+
+// flushLocked writes the frames in c.buf. It does not block; an error ends the connection, through its reading goroutine. So does
+// a client that makes us answer and does not read the answers.
 func (c *conn) flushLocked() {
 	if len(c.buf) == 0 {
 		return
 	}
 	if c.failed != nil || c.mute {
 		c.buf = c.buf[:0]
+		return
+	}
+	if c.pendingLocked() > c.limits.pending+chunkLen+maxControl {
+		c.buf = c.buf[:0]
+		c.failLocked(&connError{http2.ErrCodeEnhanceYourCalm, "answers are not read"})
 		return
 	}
 	if c.sock == nil {
@@ -208,14 +221,34 @@ func (c *conn) drained() {
 	c.wakeLocked()
 }
 
-// line is the streams that wait for a window or for the socket, first come first. A stream is in it while queued is set.
+// lines are the streams that wait for a window or for the socket, each in the line of what it waits for: nobody looks at streams that cannot
+// send yet, however many they are.
+//
+//	headers  for room on the socket: a header block needs no window
+//	data     for the connection's window or for room; its own window was open when it came
+//	shut     for its own window
+type lines struct {
+	headers, data, shut line
+	turn                uint32 // of the stream that came last
+}
+
+// line is a list of streams, first come first.
 type line struct{ first, last *stream }
 
-func (l *line) add(st *stream) {
-	if st.queued {
+// add puts a stream into the line of what it waits for, if it is in none.
+func (ls *lines) add(st *stream) {
+	if st.line != nil {
 		return
 	}
-	st.queued, st.previous = true, l.last
+	l := &ls.data
+	switch {
+	case st.wantsRoom:
+		l = &ls.headers
+	case st.window <= 0:
+		l = &ls.shut
+	}
+	ls.turn++
+	st.line, st.turn, st.previous = l, ls.turn, l.last
 	if l.last != nil {
 		l.last.next = st
 	} else {
@@ -224,8 +257,10 @@ func (l *line) add(st *stream) {
 	l.last = st
 }
 
-func (l *line) remove(st *stream) {
-	if !st.queued {
+// remove takes a stream out of its line, if it is in one.
+func (ls *lines) remove(st *stream) {
+	l := st.line
+	if l == nil {
 		return
 	}
 	if st.previous != nil {
@@ -238,27 +273,94 @@ func (l *line) remove(st *stream) {
 	} else {
 		l.last = st.previous
 	}
-	st.queued, st.previous, st.next = false, nil, nil
+	st.line, st.previous, st.next = nil, nil, nil
 }
 
-// wakeLocked wakes all streams in line that can send. They come back to its end if others took the window first.
-func (c *conn) wakeLocked() {
-	if c.line.first == nil || c.window <= 0 || c.pendingLocked() > c.limits.pending {
-		return
+// move puts a stream into another line when its own window has opened or shut.
+func (ls *lines) move(st *stream) {
+	if st.line != nil && !st.wantsRoom && (st.line == &ls.shut) != (st.window <= 0) {
+		ls.remove(st)
+		ls.add(st)
 	}
-	for st := c.line.first; st != nil; {
-		next := st.next
-		if st.window > 0 {
-			c.wakeStreamLocked(st)
+}
+
+// next returns the stream that came first of those that need no window, and with window of those that wait for the connection's, too. Nil: none.
+func (ls *lines) next(window bool) *stream {
+	h, d := ls.headers.first, ls.data.first
+	if h == nil || window && d != nil && int32(d.turn-h.turn) < 0 {
+		if !window {
+			return nil
 		}
-		st = next
+		return d
 	}
+	return h
 }
 
-// wakeStreamLocked takes a stream out of the line.
+// wakeLocked wakes streams in line, first come first, as many as the connection's window and the socket have room for. They come back
+// to the line's end if others were faster; who leaves room unused calls wakeLocked again, for the next. It returns how many it woke, and
+// looks at no more than those and streams whose windows the client has shut since they came.
+func (c *conn) wakeLocked() (woken int) {
+	if c.lines.headers.first == nil && c.lines.data.first == nil || c.fullLocked() {
+		return 0
+	}
+	window, room := int(c.window), c.limits.pending+1-c.pendingLocked()
+	for room > 0 {
+		st := c.lines.next(window > 0)
+		switch {
+		case st == nil:
+			return woken
+		case st.wantsRoom:
+			room -= st.wants
+		case st.window <= 0:
+			c.lines.move(st)
+			continue
+		default:
+			n := min(st.wants, window, int(st.window))
+			window, room = window-n, room-n
+		}
+		c.wakeStreamLocked(st)
+		woken++
+	}
+	return woken
+}
+
+// waitLocked has the handler of a stream wait in line for n bytes of data, or for room for a header block of n bytes. It fails when the stream has
+// ended.
+func (st *stream) waitLocked(n int, header bool) error {
+	c := st.c
+	st.wants, st.wantsRoom, st.waiting = n, header, true
+	c.lines.add(st)
+	c.wakeLocked() // what this stream cannot use, others may
+	c.countLocked()
+	for st.line != nil { // cond is also about other things
+		st.cond.Wait()
+	}
+	st.waiting, st.wantsRoom = false, false
+	if st.closed {
+		return st.err
+	}
+	return nil
+}
+
+// roomLocked waits until the socket has room for a header block of n bytes: flow control is about data only, so it is this that keeps headers
+// from piling up for a client that does not read.
+func (st *stream) roomLocked(n int) error {
+	c := st.c
+	for c.fullLocked() {
+		c.flushLocked()
+		if !c.fullLocked() {
+			return nil
+		}
+		if err := st.waitLocked(n, true); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// wakeStreamLocked takes a stream out of its line.
 func (c *conn) wakeStreamLocked(st *stream) {
-	c.line.remove(st)
-	st.stalled = 0
+	c.lines.remove(st)
 	st.cond.Broadcast()
 	if st.onWritable != nil {
 		c.calls = append(c.calls, st.onWritable)
@@ -277,6 +379,9 @@ func (st *stream) send(block []byte, data [2][]byte, trailers []byte, end bool) 
 	}
 	last := end && trailers == nil
 	if block != nil {
+		if err := st.roomLocked(len(block)); err != nil {
+			return err
+		}
 		c.appendBlock(st.id, block, last && len(data[0])+len(data[1]) == 0)
 		st.headersSent = true
 	}
@@ -288,12 +393,8 @@ func (st *stream) send(block []byte, data [2][]byte, trailers []byte, end bool) 
 				if c.sendableLocked(st) > 0 {
 					continue // flushing took it off what was pending
 				}
-				c.line.add(st)
-				st.waiting = true
-				st.cond.Wait()
-				st.waiting = false
-				if st.closed {
-					return st.err
+				if err := st.waitLocked(len(b), false); err != nil {
+					return err
 				}
 				continue
 			}
@@ -308,6 +409,7 @@ func (st *stream) send(block []byte, data [2][]byte, trailers []byte, end bool) 
 				continue
 			}
 			c.appendData(st, b[:n], last && n == len(b) && (i == 1 || len(data[1]) == 0))
+			st.progressLocked(n)
 			b = b[n:]
 			if len(b) > 0 {
 				c.flushLocked()
@@ -322,13 +424,27 @@ func (st *stream) send(block []byte, data [2][]byte, trailers []byte, end bool) 
 		c.appendData(st, nil, true)
 	}
 	if trailers != nil {
+		if err := st.roomLocked(len(trailers)); err != nil {
+			return err
+		}
 		c.appendBlock(st.id, trailers, true)
 	}
 	if end {
 		st.sentEndLocked()
 	}
 	c.flushLocked()
+	c.wakeLocked() // there may be room that this stream does not need
 	return c.failed
+}
+
+// leastProgress is how much a client must take of a response within Server.WriteTimeout for its handler to go on waiting, in bytes.
+const leastProgress = 16 << 10
+
+// progressLocked notes that n bytes of data have gone out. A window that opens byte by byte is not what a handler waits for.
+func (st *stream) progressLocked(n int) {
+	if st.progress += n; st.progress >= leastProgress {
+		st.progress, st.stalled = 0, 0
+	}
 }
 
 // breathe lets others have the lock.

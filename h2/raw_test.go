@@ -30,7 +30,7 @@ func dialRaw(t testing.TB, addr string, settings ...http2.Setting) *rawClient {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { c.Close() })
-	_ = c.SetDeadline(time.Now().Add(30 * time.Second))
+	_ = c.SetDeadline(time.Now().Add(5 * time.Minute))
 	return newRaw(t, c, settings...)
 }
 

@@ -141,8 +141,11 @@ func (c *conn) request(id uint32, end bool) error {
 		return c.guard.control() // the client knows, or will soon, that it was not served
 	}
 	c.lastID = id
+	if err := c.guard.large(c.block.size); err != nil {
+		return err
+	}
 	limit := int(c.limits.streams)
-	if len(c.streams) >= limit || c.handlers >= limit+limit/4+16 {
+	if len(c.streams) >= limit || c.handlers >= limit+limit/4+16 || c.headerBytes > 0 && c.headerBytes+int(c.block.size) > c.limits.headersPerConn {
 		c.srv.counters.refused.Add(1)
 		c.over.add(id, true)
 		c.appendReset(id, http2.ErrCodeRefusedStream)
@@ -166,9 +169,11 @@ func (c *conn) request(id uint32, end bool) error {
 		handler = http.HandlerFunc(tooLarge)
 	}
 	c.handlers++
+	st.handling = true
+	st.holdLocked(c.block.size)
 	c.srv.counters.handlers.Add(1)
 	c.srv.counters.requests.Add(1)
-	go c.run(st, req, handler)
+	c.workers.Go(func() { c.run(st, req, handler) })
 	return nil
 }
 
@@ -240,6 +245,9 @@ func (c *conn) newRequest(st *stream, end bool) (_ *http.Request, _ *body, wrong
 	fields, wrong := p.take(c.block.fields)
 	if wrong != "" {
 		return nil, nil, wrong
+	}
+	if c.block.truncated {
+		fields = nil // nobody will look at them
 	}
 	header := make(http.Header, len(fields))
 	values := make([]string, len(fields))

@@ -15,6 +15,8 @@ import (
 	"golang.org/x/net/http/httpguts"
 	"golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
+
+	"vigil/internal/panics"
 )
 
 // run is the goroutine of a handler.
@@ -24,7 +26,7 @@ func (c *conn) run(st *stream, req *http.Request, handler http.Handler) {
 		// What panicked is known only here; ErrAbortHandler is how a handler says that the response must not look complete.
 		value := recover()
 		if value != nil && value != http.ErrAbortHandler {
-			c.srv.logPanic(c.remote, value)
+			panics.Recovered(c.srv.Logger, panics.Request, value, "remote", c.remote)
 		}
 		w.end(value != nil || !w.returned)
 		if req.MultipartForm != nil {
@@ -32,6 +34,9 @@ func (c *conn) run(st *stream, req *http.Request, handler http.Handler) {
 		}
 		c.mu.Lock()
 		c.handlers--
+		if st.handling = false; st.closed {
+			st.releaseLocked()
+		}
 		c.unlock()
 		if c.srv.counters.handlers.Add(-1) == 0 {
 			c.srv.notify()

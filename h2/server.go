@@ -3,15 +3,15 @@ package h2
 import (
 	"context"
 	"crypto/tls"
-	"log"
 	"log/slog"
 	"maps"
 	"net"
 	"net/http"
-	"runtime"
 	"slices"
 	"sync"
 	"time"
+
+	"vigil/internal/warm"
 )
 
 // Server serves HTTP/2 connections. The zero value works: it serves the handler that comes with the connection, within
@@ -29,6 +29,13 @@ type Server struct {
 	// that no handler has read. 0 means 1 MiB and 256 KiB. The least for a connection is 65,535.
 	UploadPerConn, UploadPerStream int32
 
+	// HeadersPerConn is how large the header lists of all requests of a connection may be together, counted as for MaxHeaderBytes, while these
+	// are open. A request that would make it more is refused (REFUSED_STREAM), unless it is alone. 0 means 8 times MaxHeaderBytes.
+	HeadersPerConn int
+	// MaxStrangers is how many bytes all connections together may hold for which nobody has vouched (see Vouch). While it is more, the
+	// one that holds most is closed. 0 means 128 MiB.
+	MaxStrangers int
+
 	// MaxPending is how many bytes may wait for a connection's socket to take them before its streams take no more. 0 means 64 KiB.
 	MaxPending int
 
@@ -39,7 +46,8 @@ type Server struct {
 	FrameTimeout time.Duration
 	// WriteTimeout is how long the socket of a connection may take nothing of what is pending before the connection is closed,
 	// and how long a handler's Write waits for a window that does not open before its stream is reset. Detached streams wait as
-	// long as they like. 0 means 60 s, less than 0 for ever.
+	// long as they like. Over HTTP/1.1 it is how long a client may take for 16 KiB before the connection is closed.
+	// 0 means 60 s, less than 0 for ever.
 	WriteTimeout time.Duration
 	// ReadTimeout is how long a request's body may take to arrive in whole: after that Read fails with
 	// os.ErrDeadlineExceeded. A handler that sets a read deadline, a zero one too, decides for itself. 0 means for ever.
@@ -51,28 +59,30 @@ type Server struct {
 	// processes that hang, and should not take a kubectl for one that was stopped with Ctrl-Z.
 	PingInterval, PingTimeout time.Duration
 
-	// ResetBurst and ResetRate bound the streams a client may reset within two seconds, or open in vain: so many at once, and so
-	// many each second. 0 means 1000 (or MaxConcurrentStreams if that is more) and 100. A client beyond them is
+	// ResetBurst and ResetRate bound the streams a client may reset within two seconds, or open in vain, and each 64 KiB of large header
+	// lists: so many at once, and so many each second. 0 means 1000 (or MaxConcurrentStreams if that is more) and 100. A client beyond them is
 	// closed with ENHANCE_YOUR_CALM (CVE-2023-44487).
 	ResetBurst, ResetRate int
 	// ControlBurst and ControlRate bound frames that carry nothing: PING, SETTINGS, PRIORITY, empty DATA, unknown types.
 	// 0 means 10,000 and 1000.
 	ControlBurst, ControlRate int
 
-	// Logger hears about connections that were closed for a reason, at level Debug; nil means nobody does.
+	// Logger hears about connections that were closed for a reason, at level Debug, and about handlers and connections that panic, at level
+	// Error; nil means nobody does. Panics are counted in package panics besides.
 	Logger *slog.Logger
-	// ErrorLog hears about handlers that panic; nil means package log's standard logger, as in net/http.
-	ErrorLog *log.Logger
 
 	counters counters
 	once     sync.Once
 	resolved limits        // by once
 	tick     time.Duration // between two sweeps; 0 means a second
 
+	relieving sync.Mutex // held while connections are closed for MaxStrangers; before mu and conn.mu
+
 	mu       sync.Mutex
 	conns    map[*conn]struct{}
 	chunked  map[*Chunked]struct{}
 	idle     chan struct{} // ends the sweep goroutine; nil when none runs
+	workers  *warm.Pool    // runs the handlers; nil while there is no connection
 	shutdown bool
 	changed  chan struct{} // closed and replaced when a connection or handler ends while somebody waits in Shutdown; nil else
 }
@@ -83,6 +93,8 @@ type limits struct {
 	headerBytes    uint32
 	connWindow     int32
 	streamWindow   int32
+	headersPerConn int
+	strangers      int
 	pending        int
 	handshake      time.Duration
 	frame          time.Duration
@@ -107,6 +119,7 @@ func (s *Server) limits() limits {
 		headerBytes:  uint32(min(max(or(s.MaxHeaderBytes, http.DefaultMaxHeaderBytes), 1), 1<<30)),
 		connWindow:   max(or(s.UploadPerConn, 1<<20), initialWindow),
 		streamWindow: max(or(s.UploadPerStream, 256<<10), 1),
+		strangers:    or(s.MaxStrangers, 128<<20),
 		pending:      or(s.MaxPending, 64<<10),
 		handshake:    or(s.HandshakeTimeout, 10*time.Second),
 		frame:        or(s.FrameTimeout, 30*time.Second),
@@ -121,6 +134,7 @@ func (s *Server) limits() limits {
 		ctln:         or(s.ControlRate, 1000),
 		tick:         or(s.tick, time.Second),
 	}
+	l.headersPerConn = or(s.HeadersPerConn, 8*int(l.headerBytes))
 	if l.resets == 0 {
 		l.resets = max(1000, int(l.streams))
 	}
@@ -137,11 +151,10 @@ func or[T comparable](v, otherwise T) T {
 
 // Configure makes hs serve HTTP/2 with s: it sets TLSNextProto["h2"], offers "h2" to TLS clients, has TLS records written
 // full from the first, puts connections into the contexts of their requests (see DetachChunked), and passes on hs.Shutdown.
-// hs's IdleTimeout, MaxHeaderBytes, Handler and ErrorLog count where s has none. hs should serve a listener made by
+// hs's IdleTimeout, MaxHeaderBytes and Handler count where s has none. hs should serve a listener made by
 // NewListener. Call it before hs serves, when its ConnContext and ConnState are set.
 func (s *Server) Configure(hs *http.Server) {
 	s.Handler = or(s.Handler, hs.Handler)
-	s.ErrorLog = or(s.ErrorLog, hs.ErrorLog)
 	s.IdleTimeout = or(s.IdleTimeout, hs.IdleTimeout)
 	s.MaxHeaderBytes = or(s.MaxHeaderBytes, hs.MaxHeaderBytes)
 	if hs.TLSConfig == nil {
@@ -218,7 +231,9 @@ func (s *Server) register(c *conn) error {
 	if s.idle == nil {
 		s.idle = make(chan struct{})
 		go s.sweep(c.limits.tick, s.idle)
+		s.workers = &warm.Pool{}
 	}
+	c.workers = s.workers
 	s.counters.connections.Add(1)
 	return nil
 }
@@ -230,6 +245,8 @@ func (s *Server) unregister(c *conn) {
 	if len(s.conns) == 0 {
 		close(s.idle)
 		s.idle = nil
+		s.workers.Close()
+		s.workers = nil
 	}
 	s.counters.connections.Add(-1)
 	s.notifyLocked()
@@ -307,14 +324,4 @@ func (s *Server) Close() {
 	for _, c := range chunked {
 		c.end(errClientGone, true)
 	}
-}
-
-func (s *Server) logPanic(remote string, value any) {
-	stack := make([]byte, 64<<10)
-	stack = stack[:runtime.Stack(stack, false)]
-	logf := log.Printf
-	if s.ErrorLog != nil {
-		logf = s.ErrorLog.Printf
-	}
-	logf("h2: panic serving %s: %v\n%s", remote, value, stack)
 }

@@ -43,6 +43,9 @@ func newSocket(c net.Conn) net.Conn {
 type socket struct {
 	net.Conn
 
+	patience atomic.Int64 // how long a Write that blocks may take, in nanoseconds; 0 for ever
+	writing  blockedWrite
+
 	taken   atomic.Bool // by DetachChunked
 	async   atomic.Bool
 	timeout time.Duration  // set by startAsync: how long the kernel may take nothing; 0 for ever
@@ -74,7 +77,7 @@ func (s *socket) startAsync(timeout time.Duration, full *atomic.Uint64, drained 
 // Write takes all of p. An error is that of an earlier write as well.
 func (s *socket) Write(p []byte) (int, error) {
 	if !s.async.Load() {
-		return s.Conn.Write(p)
+		return s.blockingWrite(p)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -212,14 +215,50 @@ func (s *socket) SetWriteDeadline(t time.Time) error {
 	if s.async.Load() {
 		return nil
 	}
-	return s.Conn.SetWriteDeadline(t)
+	w := &s.writing
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.deadline = t
+	return s.Conn.SetWriteDeadline(earlier(w.deadline, w.until))
 }
 
 func (s *socket) SetDeadline(t time.Time) error {
-	if s.async.Load() {
-		return s.Conn.SetReadDeadline(t)
+	return errors.Join(s.SetWriteDeadline(t), s.Conn.SetReadDeadline(t))
+}
+
+// blockedWrite is what bounds a Write that blocks.
+type blockedWrite struct {
+	mu       sync.Mutex
+	deadline time.Time // set from outside
+	until    time.Time // what patience leaves the Write under way; zero when there is none
+}
+
+// blockingWrite is Write before startAsync: for the handshake and for HTTP/1.1. TLS writes record by record, of 16 KiB at most, so a client
+// has s.patience for each: the deadline moves on as it reads.
+func (s *socket) blockingWrite(p []byte) (int, error) {
+	patience := time.Duration(s.patience.Load())
+	if patience == 0 {
+		return s.Conn.Write(p)
 	}
-	return s.Conn.SetDeadline(t)
+	s.bound(time.Now().Add(patience))
+	defer s.bound(time.Time{})
+	return s.Conn.Write(p)
+}
+
+func (s *socket) bound(until time.Time) {
+	w := &s.writing
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.until = until
+	_ = s.Conn.SetWriteDeadline(earlier(w.deadline, w.until)) // the Write says what is wrong
+}
+
+// earlier returns the earlier of two deadlines, of which the zero time is none.
+func earlier(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
 }
 
 // failure returns why nothing can be written any more, nil if it can.

@@ -8,6 +8,7 @@ type counters struct {
 	streams     atomic.Int64
 	detached    atomic.Int64
 	handlers    atomic.Int64
+	held        atomic.Int64
 
 	requests    atomic.Uint64
 	shortWrites atomic.Uint64
@@ -31,6 +32,7 @@ type Stats struct {
 	Detached    int64 // detached streams
 	Chunked     int64 // detached responses of HTTP/1.1
 	Handlers    int64 // handlers that have not returned
+	Held        int64 // bytes that connections hold for which nobody has vouched, about
 
 	Requests     uint64 // requests given to the handler
 	ShortWrites  uint64 // TryWrites that took less than was offered
@@ -59,6 +61,7 @@ func (s *Server) Stats() Stats {
 		Streams:      c.streams.Load(),
 		Detached:     c.detached.Load(),
 		Handlers:     c.handlers.Load(),
+		Held:         c.held.Load(),
 		Requests:     c.requests.Load(),
 		ShortWrites:  c.shortWrites.Load(),
 		SocketFull:   c.socketFull.Load(),

@@ -34,17 +34,27 @@ type stream struct {
 	weReset      bool // RST_STREAM was sent by us
 	headersSent  bool
 	detached     bool
-	queued       bool // in c.line
 	waiting      bool // a handler sleeps in send
 	patient      bool // and may as long as it takes: see Patient
 
-	previous, next *stream // in c.line
+	line           *line // of c.lines in which it waits; nil: none
+	previous, next *stream
+	turn           uint32 // when it came to its line
+
+	handling    bool   // its handler runs
+	headerBytes uint32 // of the request's header list, counted in c.headerBytes
 
 	born    uint32        // c.watch.looks when it was opened
 	err     error         // why it is closed
-	stalled time.Duration // waiting without progress, counted by the sweep
-	cond    sync.Cond     // on c.mu: data has come, a window has opened, it is closed
-	body    *body         // nil: no body to read
+	stalled time.Duration // waiting without enough progress, counted by the sweep
+
+	// What a stream in line waits for, in bytes: to be sent as data, or with wantsRoom as headers, which need no window.
+	wants     int
+	wantsRoom bool
+	progress  int // data sent since stalled was 0
+
+	cond sync.Cond // on c.mu: data has come, a window has opened, it is closed
+	body *body     // nil: no body to read
 
 	onWritable, onClose func()
 	done                chan struct{} // made when somebody asks
@@ -87,7 +97,7 @@ func (st *stream) endLocked(err error) {
 	if st.detached {
 		c.srv.counters.detached.Add(-1)
 	}
-	c.line.remove(st)
+	c.lines.remove(st)
 	for _, t := range []*time.Timer{st.readTimer, st.writeTimer} {
 		if t != nil {
 			t.Stop()
@@ -110,9 +120,14 @@ func (st *stream) endLocked(err error) {
 	}
 	st.after, st.onClose, st.onWritable = nil, nil, nil
 	st.cond.Broadcast()
+	if !st.handling {
+		st.releaseLocked()
+	}
 	if len(c.streams) == 0 {
 		c.stateLocked(http.StateIdle)
 		c.lastLocked()
+	} else if !c.ended {
+		c.wakeLocked() // it may have been woken for a window that it leaves unused
 	}
 }
 

@@ -64,6 +64,8 @@ func (c *conn) look(tick time.Duration) {
 		return
 	}
 	c.lookStalledLocked(tick)
+	c.wakeLocked() // a detached stream may have been woken and have nothing to send any more
+	c.countLocked()
 	if c.limits.read > 0 && c.bodies > 0 {
 		c.lookBodiesLocked(tick)
 	}
@@ -131,20 +133,24 @@ func (c *conn) lookStalledLocked(tick time.Duration) {
 	if c.limits.write == 0 {
 		return
 	}
-	ended := false
-	for st := c.line.first; st != nil; {
-		next := st.next
-		if st.waiting && !st.patient {
+	var stalled []*stream
+	for _, l := range []*line{&c.lines.headers, &c.lines.data, &c.lines.shut} {
+		for st := l.first; st != nil; st = st.next {
+			if !st.waiting || st.patient {
+				continue
+			}
 			if st.stalled += tick; st.stalled > c.limits.write {
-				c.srv.counters.stalled.Add(1)
-				st.weReset, ended = true, true
-				c.appendReset(st.id, http2.ErrCodeCancel)
-				st.endLocked(errStalledWrite)
+				stalled = append(stalled, st)
 			}
 		}
-		st = next
 	}
-	if ended {
+	for _, st := range stalled { // what one leaves may wake others
+		c.srv.counters.stalled.Add(1)
+		st.weReset = true
+		c.appendReset(st.id, http2.ErrCodeCancel)
+		st.endLocked(errStalledWrite)
+	}
+	if len(stalled) > 0 {
 		c.flushLocked()
 	}
 }

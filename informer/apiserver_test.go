@@ -69,7 +69,7 @@ func compareWithServer(t *testing.T, i *Informer, cs *kubernetes.Clientset, opts
 		want[keyOf(c.Namespace, c.Name)] = c.ResourceVersion
 	}
 	var diff string
-	deadline := time.Now().Add(20 * time.Second)
+	deadline := time.Now().Add(5 * time.Minute)
 	for {
 		if diff = cmp.Diff(want, versions(i)); diff == "" {
 			return

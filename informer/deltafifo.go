@@ -33,7 +33,7 @@ type deltaFIFO struct {
 	merged  uint64            // changes that were added to a waiting entry instead of making one
 }
 
-// delta is what a handler has to be told of one object. key is "" after it was taken out of the middle.
+// delta is what a handler has to be told of one object.
 type delta struct {
 	key                    string
 	seen, gone, ghost, now *Object
@@ -41,7 +41,11 @@ type delta struct {
 	stale                  bool // gone (or the ghost's end) was only noticed by a relist
 }
 
-const minRing = 64
+// A process with a thousand nodes has thousands of handlers that are told of a few objects each, so a ring begins small.
+const (
+	minRing  = 8
+	keepRing = 1024 // entries that an empty FIFO keeps room for
+)
 
 func newDeltaFIFO() *deltaFIFO {
 	return &deltaFIFO{wake: make(chan struct{}, 1), pending: map[string]uint64{}}
@@ -128,7 +132,7 @@ func (q *deltaFIFO) pop() (delta, bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.head == q.tail {
-		if len(q.ring) > 16*minRing { // what the initial list needed is not needed again
+		if len(q.ring) > keepRing { // what the initial list needed is not needed again
 			q.ring, q.pending = nil, map[string]uint64{}
 		}
 		return delta{}, false

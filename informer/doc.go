@@ -29,6 +29,6 @@
 //
 // # Start reading
 //
-// [Factory] and [EventHandler] to use it; reflector.go and deltafifo.go to see how it works. Package informer/work has the
+// [Factory] and [EventHandler] to use it; reflector.go and deltafifo.go to see how it works. Package informer/workqueue has the
 // queue that controllers put the names in.
 package informer

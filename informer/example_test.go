@@ -12,7 +12,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"vigil/informer"
-	"vigil/informer/work"
+	"vigil/informer/workqueue"
 )
 
 // A controller that is told which ReplicaSets to look at, by events of ReplicaSets and of the pods they control, and looks
@@ -27,7 +27,7 @@ func Example() {
 	pods := informer.ListerFor[*corev1.Pod](factory.Informer(informer.ResourceOf[*corev1.Pod]()))
 	pods.Informer().AddIndex("controller", informer.ByControllerUID)
 
-	queue := work.New(work.Config{Name: "replicaset"})
+	queue := workqueue.New(workqueue.Config{Name: "replicaset"})
 	replicaSets.Informer().AddHandler(informer.Keys(queue.Add))
 	pods.Informer().AddHandler(informer.ControllerKeys("apps", "ReplicaSet", queue.Add))
 
@@ -57,5 +57,5 @@ func Example() {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel() // the example has no server
 	fmt.Println(run(ctx))
-	// Output: waiting for the first list of replicasets.apps: context canceled
+	// Output: waiting for the first list of pods, replicasets.apps: context canceled
 }

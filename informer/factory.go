@@ -1,11 +1,13 @@
 package informer
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -68,9 +70,10 @@ func (f *Factory) Informer(res Resource) *Informer {
 	}
 	i := newInformer(res)
 	i.metrics = f.metrics.of(res)
+	i.logger = f.logger.With("resource", res.String())
 	i.reflector = &reflector{
 		inf: i, client: f.client, metrics: i.metrics, timing: f.timing,
-		logger: f.logger.With("resource", res.String()),
+		logger: i.logger,
 	}
 	f.informers[id] = i
 	if f.start != nil {
@@ -110,20 +113,24 @@ func (f *Factory) Run(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// all returns the informers that there are now.
+// all returns the informers that there are now, in the order of their resources' names.
 func (f *Factory) all() []*Informer {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return slices.Collect(maps.Values(f.informers))
+	return slices.SortedFunc(maps.Values(f.informers), func(a, b *Informer) int { return cmp.Compare(a.resource.String(), b.resource.String()) })
 }
 
 // WaitForSync waits until every informer that was asked for before the call has its first list and every handler has been told
 // of it. It fails when ctx ends first, and says what is missing.
 func (f *Factory) WaitForSync(ctx context.Context) error {
+	var missing []string
 	for _, i := range f.all() {
-		if err := i.WaitForSync(ctx); err != nil {
-			return err
+		if i.WaitForSync(ctx) != nil {
+			missing = append(missing, i.resource.String())
 		}
+	}
+	if len(missing) > 0 {
+		return notSynced(ctx, strings.Join(missing, ", "))
 	}
 	return nil
 }
@@ -140,9 +147,18 @@ func (i *Informer) WaitForSync(ctx context.Context) error {
 	for _, c := range waiting {
 		select {
 		case <-c:
+			continue // even when ctx has ended
+		default:
+		}
+		select {
+		case <-c:
 		case <-ctx.Done():
-			return fmt.Errorf("waiting for the first list of %s: %w", i.resource, ctx.Err())
+			return notSynced(ctx, i.resource.String())
 		}
 	}
 	return nil
+}
+
+func notSynced(ctx context.Context, resources string) error {
+	return fmt.Errorf("waiting for the first list of %s: %w", resources, ctx.Err())
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"vigil/informer/internal/wire"
 )
@@ -39,10 +40,28 @@ func TestIndexer_AnswersAsAScanDoes(t *testing.T) {
 	}
 	x := newIndexer(map[string]IndexFunc{"x": ByLabel("x"), "letters": letters})
 	truth := map[string]*Object{}
+	var early, late sum
+	x.aggregate(&early)
 	values := []string{"", "a", "b", "ab", "aa", "abc"}
 	for v := range 5000 {
 		if v == 3000 {
 			x.add("late", letters)
+			x.aggregate(&late)
+		}
+		if v%500 == 499 { // a list that misses some and has others changed
+			listed := map[string]*Object{}
+			for key, o := range truth {
+				switch rng.IntN(4) {
+				case 0:
+				case 1:
+					listed[key] = labelled(key, v, values[rng.IntN(len(values))])
+				default:
+					listed[key] = o
+				}
+			}
+			x.replace(listed, fmt.Sprint(v))
+			truth = listed
+			continue
 		}
 		key := fmt.Sprint("o", rng.IntN(60))
 		old := truth[key]
@@ -97,7 +116,38 @@ func TestIndexer_AnswersAsAScanDoes(t *testing.T) {
 	if got := x.SizeBytes(); got != size {
 		t.Errorf("SizeBytes is %d, want %d", got, size)
 	}
+	if early != (sum{int64(len(truth)), size}) || late != early {
+		t.Errorf("aggregates say %+v and %+v, want %d objects of %d bytes", early, late, len(truth), size)
+	}
+	x.Read(func(v View) {
+		for key, o := range truth {
+			if got, ok := v.GetByKey(key); !ok || got != o {
+				t.Errorf("the view does not have %s", key)
+			}
+		}
+		objects, err := v.ByIndex("x", "ab")
+		if err != nil {
+			t.Error(err)
+		}
+		if diff := cmp.Diff(want["x"]["ab"], keys(objects), cmpopts.EquateEmpty()); diff != "" {
+			t.Errorf("the view's index (-want +got):\n%s", diff)
+		}
+	})
 	if got := x.Len(); got != len(truth) || len(keys(x.List(""))) != got {
 		t.Errorf("Len is %d, want %d", got, len(truth))
+	}
+}
+
+// sum counts objects and their bytes.
+type sum struct{ objects, bytes int64 }
+
+func (s *sum) Change(old, now *Object) {
+	if old != nil {
+		s.objects--
+		s.bytes -= int64(old.SizeBytes())
+	}
+	if now != nil {
+		s.objects++
+		s.bytes += int64(now.SizeBytes())
 	}
 }

@@ -16,16 +16,16 @@ func byNamespace(dst []string, o *Object) []string {
 
 // ByControllerUID indexes objects by the uid of their controlling owner.
 func ByControllerUID(dst []string, o *Object) []string {
-	if w, ok := o.Controller(); ok {
-		dst = append(dst, w.UID)
+	if uid := o.ControllerUID(); uid != "" {
+		dst = append(dst, uid)
 	}
 	return dst
 }
 
 // ByOwnerUID indexes objects by the uids of all their owners.
 func ByOwnerUID(dst []string, o *Object) []string {
-	wire.Owners(o.encoding, o.bytes(), func(w wire.Owner) bool {
-		dst = append(dst, w.UID)
+	wire.OwnerUIDs(o.encoding, o.bytes(), func(uid []byte, _ bool) bool {
+		dst = append(dst, part(uid))
 		return true
 	})
 	return dst
@@ -37,9 +37,13 @@ func ByUID(dst []string, o *Object) []string { return append(dst, o.uid()) }
 // ByLabel indexes objects that have a label by its value.
 func ByLabel(label string) IndexFunc {
 	return func(dst []string, o *Object) []string {
-		if v, ok := o.Labels().Lookup(label); ok {
-			dst = append(dst, v)
-		}
+		wire.Labels(o.encoding, o.bytes(), func(k, v []byte) bool {
+			if string(k) == label {
+				dst = append(dst, part(v))
+				return false
+			}
+			return true
+		})
 		return dst
 	}
 }
@@ -55,7 +59,7 @@ func ByField[T runtime.Object](value func(T) []string, path ...int32) IndexFunc 
 		}
 		wire.Strings(o.bytes(), path, func(b []byte) bool {
 			if len(b) > 0 {
-				dst = append(dst, string(b))
+				dst = append(dst, part(b))
 			}
 			return true
 		})

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"sync"
 	"time"
 
@@ -17,6 +18,7 @@ type Informer struct {
 	indexer   *Indexer
 	reflector *reflector
 	metrics   *resourceMetrics
+	logger    *slog.Logger // says which resource; nil: nothing is logged
 
 	synced   chan struct{} // closed when the first list is in the indexer
 	syncOnce sync.Once
@@ -69,6 +71,9 @@ func (i *Informer) ResourceVersion() string { return i.indexer.ResourceVersion()
 // AddIndex adds an index. It may be called at any time; when objects are there they are indexed before it returns. Adding a
 // name twice keeps the first function.
 func (i *Informer) AddIndex(name string, fn IndexFunc) { i.indexer.add(name, fn) }
+
+// AddAggregate adds an aggregate. It may be called at any time; when objects are there it is told of them before AddAggregate returns.
+func (i *Informer) AddAggregate(a Aggregate) { i.indexer.aggregate(a) }
 
 // AddHandler adds a handler, before or after the informer has started. It is told of every object that is there
 // (OnAdd with initial set) and then of what changes.
@@ -238,6 +243,16 @@ func (i *Informer) flush() {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	for r := range i.handlers {
+		r.queue.signal()
+	}
+}
+
+// tellAgain queues an object for r once more if it is still there.
+func (i *Informer) tellAgain(r *Registration, key string) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if o, ok := i.indexer.GetByKey(key); ok {
+		r.queue.resync(o)
 		r.queue.signal()
 	}
 }

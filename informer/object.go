@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+	"sync"
 	"unsafe"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -32,6 +33,12 @@ type Object struct {
 // maxSpan is the length of the longest resourceVersion, uid or namespace that is accepted, in bytes.
 const maxSpan = 255
 
+// cutting has room in which managed fields are cut out of an object before it is copied.
+var cutting = sync.Pool{New: func() any { return new([]byte) }}
+
+// cuttingLimit bounds how much room is kept for the next object, in bytes.
+const cuttingLimit = 64 << 10
+
 // newObject makes an object of what a stream or list found. The bytes are copied, key is kept.
 func newObject(t *object.Type, e wire.Encoding, key string, b []byte, m *wire.Meta, drop bool) (*Object, error) {
 	if m.ResourceVersion.Len() > maxSpan || m.UID.Len() > maxSpan || m.Namespace.Len() > maxSpan {
@@ -39,7 +46,14 @@ func newObject(t *object.Type, e wire.Encoding, key string, b []byte, m *wire.Me
 	}
 	o := &Object{typ: t, key: key, encoding: e, namespaceLen: uint8(m.Namespace.Len())}
 	if drop {
-		if cut, ok := wire.CutManagedFields(e, b); ok {
+		room := cutting.Get().(*[]byte)
+		defer func() {
+			if cap(*room) <= cuttingLimit {
+				cutting.Put(room)
+			}
+		}()
+		if cut, ok := wire.AppendWithoutManagedFields((*room)[:0], e, b); ok {
+			*room = cut
 			var moved wire.Meta
 			if err := wire.ReadMeta(e, cut, &moved); err != nil {
 				return nil, fmt.Errorf("object %q: %w", key, err)
@@ -47,10 +61,20 @@ func newObject(t *object.Type, e wire.Encoding, key string, b []byte, m *wire.Me
 			b, m = cut, &moved
 		}
 	}
-	o.data = string(b)
 	o.rvStart, o.rvLen = uint32(m.ResourceVersion.Start), uint8(m.ResourceVersion.Len())
 	o.uidStart, o.uidLen = uint32(m.UID.Start), uint8(m.UID.Len())
+	o.take(b, m)
 	return o, nil
+}
+
+// FromProto makes an object of a kind's protobuf message, as it would be had it come from a server. The bytes are copied.
+func FromProto(t *object.Type, message []byte) (*Object, error) {
+	var m wire.Meta
+	if err := wire.ReadMeta(wire.Proto, message, &m); err != nil {
+		return nil, err
+	}
+	key := keyOf(string(m.Namespace.Of(message)), string(m.Name.Of(message)))
+	return newObject(t, wire.Proto, key, message, &m, false)
 }
 
 // Type says how the object is decoded.
@@ -91,6 +115,16 @@ func (o *Object) SizeBytes() int { return len(o.data) }
 // Labels returns the object's labels as selectors want them, read from the bytes at each call.
 func (o *Object) Labels() Labels { return Labels{o} }
 
+// AppendLabels appends the labels in a form that is the same for objects that have the same ones in the same order, which is how servers
+// write them. It is for keys of maps.
+func (o *Object) AppendLabels(dst []byte) []byte {
+	wire.Labels(o.encoding, o.bytes(), func(k, v []byte) bool {
+		dst = append(append(append(append(dst, k...), 0), v...), 0)
+		return true
+	})
+	return dst
+}
+
 // Annotation returns the value of one annotation.
 func (o *Object) Annotation(name string) (value string, ok bool) {
 	wire.Annotations(o.encoding, o.bytes(), func(k, v []byte) bool {
@@ -113,6 +147,10 @@ func (o *Object) Controller() (Owner, bool) {
 	})
 	return found, found.Controller
 }
+
+// ControllerUID returns the uid of the owner reference that says controller: true, "" when there is none. It is a part of the object's
+// bytes.
+func (o *Object) ControllerUID() string { return part(wire.ControllerUID(o.encoding, o.bytes())) }
 
 // Owners returns all owner references.
 func (o *Object) Owners() []Owner {
@@ -166,6 +204,13 @@ func (o *Object) Decode() (runtime.Object, error) {
 
 // bytes returns the object's bytes without copying them. Nobody may write to them.
 func (o *Object) bytes() []byte { return unsafe.Slice(unsafe.StringData(o.data), len(o.data)) }
+
+// Proto returns the kind's protobuf message, for those that read fields of it at every event. It is shared: never write to it. It
+// reports false for objects that came as JSON.
+func (o *Object) Proto() ([]byte, bool) { return o.bytes(), o.encoding == wire.Proto }
+
+// part makes a string of bytes that nobody writes to: those of an object.
+func part(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
 
 // As decodes o to its Go type. It fails when the bytes are malformed or of another type.
 func As[T runtime.Object](o *Object) (T, error) {

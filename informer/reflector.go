@@ -63,7 +63,7 @@ func (r *reflector) run(ctx context.Context) {
 		if !failing {
 			level, failing = slog.LevelWarn, true
 		}
-		r.logger.Log(ctx, level, "list and watch interrupted", "err", err, "retryIn", d.Round(time.Millisecond))
+		r.logger.Log(ctx, level, "the list or watch of a resource was interrupted; the informer tries again", "error", err, "retryIn", d.Round(time.Millisecond))
 		sleep(ctx, d)
 	}
 }

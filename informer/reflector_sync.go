@@ -28,7 +28,7 @@ func (r *reflector) synced(objects map[string]*Object, version string) {
 	r.current, r.anyVersion, r.brokenOff = true, false, 0
 	r.syncedAt = time.Now()
 	r.metrics.sync()
-	r.logger.Debug("list complete", "objects", len(objects), "resourceVersion", version)
+	r.logger.Debug("the informer has listed its resource", "objects", len(objects), "resourceVersion", version)
 }
 
 // streamingList asks for the objects as the beginning of a watch (KEP-3157), puts them into the informer when they are all

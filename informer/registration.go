@@ -5,6 +5,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"vigil/internal/panics"
 )
 
 // Registration is one handler's place in an informer.
@@ -19,6 +21,8 @@ type Registration struct {
 	syncOnce    sync.Once
 	removed     chan struct{}
 	removeOnce  sync.Once
+
+	pause time.Duration // after the handler's last panic; 0 when its last call returned. Used by its goroutine only
 }
 
 // HasSynced says that the handler has been told, and has dealt with, every object that was there when it joined.
@@ -70,6 +74,28 @@ func (r *Registration) initialDone(n int64) {
 	}
 }
 
+// tell tells the handler of an entry of its queue. A handler that panics is told of the object as it is then once more, after a time that
+// doubles with each panic in a row.
+func (r *Registration) tell(d *delta) {
+	defer func() {
+		value := recover()
+		if value == nil {
+			r.pause = 0
+			return
+		}
+		panics.Recovered(r.inf.logger, panics.Handler, value, "object", d.key)
+		r.pause = min(max(2*r.pause, tellAgainFirst), tellAgainMost)
+		time.AfterFunc(r.pause, func() { r.inf.tellAgain(r, d.key) })
+	}()
+	r.handler.deliver(d)
+}
+
+// How long a handler is left alone about an object after it has panicked.
+const (
+	tellAgainFirst = 100 * time.Millisecond
+	tellAgainMost  = time.Minute
+)
+
 // run tells the handler what is in its queue until ctx ends or the handler is removed.
 func (r *Registration) run(ctx context.Context) {
 	var resync <-chan time.Time
@@ -98,7 +124,7 @@ func (r *Registration) run(ctx context.Context) {
 				return
 			default:
 			}
-			r.handler.deliver(&d)
+			r.tell(&d)
 			if d.initial {
 				r.initialDone(1)
 			}

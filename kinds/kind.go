@@ -4,6 +4,7 @@
 package kinds
 
 import (
+	"maps"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -43,6 +44,11 @@ type Kind struct {
 	Path string
 	// Type is how the bytes are read. Made by the row's constructor; Type.Fields are the selectable fields.
 	Type *object.Type
+	// UnknownField is the error about a field label that the kind does not have: a format with one verb, for the label. "": upstream's
+	// text for kinds that are selected by name and namespace alone.
+	UnknownField string
+	// NoNamespaceField says that metadata.namespace is no selectable field.
+	NoNamespaceField bool
 	// Indexes names the selectable fields that lists and watches find by index.
 	Indexes []string
 
@@ -55,6 +61,9 @@ type Kind struct {
 	// Default fills in static defaults (never dependent on time, randomness or other objects). It is called on every
 	// decoded object of this kind, also on those read from storage before they are patched.
 	Default func(obj Object)
+	// Drop clears the fields of features that are off, unless old (nil on create) uses them, and returns a warning for each. It is called
+	// before PrepareCreate, and for every change but that of the status.
+	Drop func(obj, old Object) []string
 	// PrepareCreate clears and sets what a create through the main resource may not choose (status, phase ...).
 	PrepareCreate func(obj Object)
 	// PrepareCreateFor writes into a new object who creates it (certificate signing requests). It is called after
@@ -64,6 +73,9 @@ type Kind struct {
 	PrepareUpdate func(obj, old Object)
 	// HasGeneration says that metadata.generation counts changes of everything but metadata and status.
 	HasGeneration bool
+	// SameMetadata, if not nil, says whether two states have the same metadata as far as changes of it through the main resource count
+	// as well: annotations of deployments, labels of endpoint slices.
+	SameMetadata func(obj, old metav1.Object) bool
 
 	// ValidateName checks metadata.name; prefix is true when name is a generateName. Nil: DNS-1123 subdomain.
 	ValidateName func(name string, prefix bool) []string
@@ -81,10 +93,15 @@ type Kind struct {
 	NoDeleteCollection  bool
 	TTL                 func(obj Object) time.Duration // storage lease; nil or 0: for ever
 
-	// Graceful says how an object of this kind is deleted when that takes more than removing it: it returns the grace
-	// period in seconds that applies (0: remove at once) or false when the kind knows no graceful deletion. It may set
-	// status fields (a namespace becomes Terminating).
+	// Graceful returns the grace period in seconds that a deleted object gets, or false when the kind knows no graceful
+	// deletion. An object with a period of 0 is marked as being deleted, and then removed.
 	Graceful func(obj Object, opts *metav1.DeleteOptions) (seconds int64, graceful bool)
+	// Terminate, if not nil, makes the first DELETE of an object a mark and nothing else: it sets deletionTimestamp,
+	// without a grace period, and calls Terminate (a namespace becomes Terminating). A later DELETE removes the object, if no
+	// finalizer holds it.
+	Terminate func(obj Object)
+	// Dependents says what becomes of the objects that a deleted one owns when the DELETE names no propagation policy.
+	Dependents Dependents
 	// SpecFinalizers returns finalizers outside metadata that also hold a deletion (namespaces: spec.finalizers).
 	SpecFinalizers func(obj Object) []string
 
@@ -104,6 +121,28 @@ type Kind struct {
 	// might have been posted there instead; "" when the patch asks for none.
 	PatchAction func(obj, old Object) (subresource string, body runtime.Object)
 }
+
+// Dependents is a kind's answer to a DELETE without a propagation policy (upstream's DefaultGarbageCollectionPolicy). The
+// zero value lets the garbage collector delete them in the background.
+type Dependents struct {
+	// Orphan keeps the dependents: that is what the first clients of old kinds knew.
+	Orphan bool
+	// None says that the objects own nothing: no policy is heeded, and the finalizers of policies are dropped.
+	None bool
+	// Warning is a text for a Warning header of a DELETE without a policy; "": none.
+	Warning string
+}
+
+// UnknownField is what most kinds with selectable fields of their own say of other labels.
+const UnknownField = "field label not supported: %s"
+
+// SameAnnotations says whether two states of an object have the same annotations.
+func SameAnnotations(obj, old metav1.Object) bool {
+	return maps.Equal(obj.GetAnnotations(), old.GetAnnotations())
+}
+
+// SameLabels says whether two states of an object have the same labels.
+func SameLabels(obj, old metav1.Object) bool { return maps.Equal(obj.GetLabels(), old.GetLabels()) }
 
 // User is who sends a request: the server's verified identity, as far as objects may speak of it.
 type User struct {

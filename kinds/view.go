@@ -39,8 +39,11 @@ func (k *Kind) Stored() *Kind {
 
 // StoredField returns what the stored row calls a selectable field of k; false when there is no such field.
 func (k *Kind) StoredField(label string) (string, bool) {
-	if label == "metadata.name" || label == "metadata.namespace" {
+	switch label {
+	case "metadata.name":
 		return label, true
+	case "metadata.namespace":
+		return label, !k.NoNamespaceField
 	}
 	if k.View != nil && k.View.Fields != nil {
 		stored, ok := k.View.Fields[label]
@@ -55,6 +58,14 @@ func (k *Kind) StoredField(label string) (string, bool) {
 	return "", false
 }
 
+// FieldError is the error about a field label that StoredField does not find.
+func (k *Kind) FieldError(label string) error {
+	if k.UnknownField != "" {
+		return fmt.Errorf(k.UnknownField, label)
+	}
+	return fmt.Errorf("%q is not a known field selector: only %q, %q", label, "metadata.name", "metadata.namespace")
+}
+
 // completeView takes from the stored row what the view does not say.
 func (k *Kind) completeView(stored *Kind) {
 	v := k.View
@@ -62,9 +73,12 @@ func (k *Kind) completeView(stored *Kind) {
 	k.Path = stored.Path
 	k.Type.View = &object.View{Stored: stored.Type, FromStored: untyped(v.FromStored), ToStored: untyped(v.ToStored)}
 
-	k.HasGeneration, k.TTL = stored.HasGeneration, through(v, k.TTL, stored.TTL)
+	if k.UnknownField == "" {
+		k.UnknownField, k.NoNamespaceField = stored.UnknownField, stored.NoNamespaceField
+	}
+	k.HasGeneration, k.SameMetadata, k.TTL = stored.HasGeneration, stored.SameMetadata, through(v, k.TTL, stored.TTL)
 	k.AllowCreateOnUpdate, k.UnconditionalUpdate = stored.AllowCreateOnUpdate, stored.UnconditionalUpdate
-	k.ReturnsDeleted, k.NoDeleteCollection = stored.ReturnsDeleted, stored.NoDeleteCollection
+	k.ReturnsDeleted, k.NoDeleteCollection, k.Dependents = stored.ReturnsDeleted, stored.NoDeleteCollection, stored.Dependents
 	k.SpecFinalizers = through(v, k.SpecFinalizers, stored.SpecFinalizers)
 	k.Validate = through(v, k.Validate, stored.Validate)
 	k.ValidateUpdate = through2(v, k.ValidateUpdate, stored.ValidateUpdate)
@@ -72,6 +86,16 @@ func (k *Kind) completeView(stored *Kind) {
 	k.RowConditions = through(v, k.RowConditions, stored.RowConditions)
 	if k.ValidateName == nil {
 		k.ValidateName = stored.ValidateName
+	}
+	if drop := stored.Drop; k.Drop == nil && drop != nil {
+		k.Drop = func(obj, old Object) (warnings []string) {
+			var before Object
+			if old != nil {
+				before = v.toStored(old)
+			}
+			v.change(obj, func(s Object) { warnings = drop(s, before) })
+			return warnings
+		}
 	}
 	if prepare := stored.PrepareCreate; k.PrepareCreate == nil && prepare != nil {
 		k.PrepareCreate = func(obj Object) { v.change(obj, prepare) }
@@ -82,6 +106,9 @@ func (k *Kind) completeView(stored *Kind) {
 			v.change(obj, func(s Object) { seconds, ok = graceful(s, opts) })
 			return seconds, ok
 		}
+	}
+	if terminate := stored.Terminate; k.Terminate == nil && terminate != nil {
+		k.Terminate = func(obj Object) { v.change(obj, terminate) }
 	}
 	if row := stored.Row; k.Row == nil && row != nil {
 		k.Columns = stored.Columns

@@ -203,7 +203,7 @@ func trigger(pod *corev1.Pod, now observed) *Container {
 			if have == nil || have.State != ContainerExited {
 				continue
 			}
-			if rule := matchingRule(&containers[i], have.ExitCode); rule != nil && rule.Action == corev1.ContainerRestartRuleActionRestartAllContainers {
+			if beginsAnew(&containers[i], have.ExitCode) {
 				return have
 			}
 		}

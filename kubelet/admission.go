@@ -40,11 +40,13 @@ func (w *worker) displace(ctx context.Context) {
 	for _, victim := range w.victims {
 		w.kubelet.recorder.Event(victim, corev1.EventTypeWarning, "Preempting", message)
 		ended.Go(func() {
-			err := w.kubelet.Evict(ctx, victim.UID, Eviction{Reason: "Preempting", Message: message, Condition: &corev1.PodCondition{
-				Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: corev1.PodReasonTerminationByKubelet, Message: message,
-			}})
+			err := w.guard(victim, func() error {
+				return w.kubelet.Evict(ctx, victim.UID, Eviction{Reason: "Preempting", Message: message, Condition: &corev1.PodCondition{
+					Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: corev1.PodReasonTerminationByKubelet, Message: message,
+				}})
+			})
 			if err != nil {
-				w.warn(ctx, "cannot end pod in favour of a critical one", victim, err)
+				w.warn(ctx, "the kubelet could not end a pod in favour of a critical one; the critical one starts all the same", victim, err)
 			}
 		})
 	}

@@ -46,7 +46,7 @@ func openAllocations(rootDir string, logger *slog.Logger) *allocations {
 		err = json.Unmarshal(data, &a.pods)
 	}
 	if err != nil && !os.IsNotExist(err) {
-		logger.Warn("cannot read what pods were given", "file", a.file, "error", err)
+		logger.Warn("the kubelet cannot read which resources pods were given; it takes what their specs ask for", "file", a.file, "error", err)
 		a.pods = map[types.UID]allocation{}
 	}
 	return a
@@ -162,7 +162,7 @@ func (a *allocations) keepLocked() {
 		return
 	}
 	if err := a.write(); err != nil {
-		a.logger.Warn("cannot keep what pods were given", "error", err)
+		a.logger.Warn("the kubelet cannot write which resources pods were given; its next start takes what their specs ask for", "error", err)
 	}
 }
 

@@ -10,6 +10,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/record"
+
+	"vigil/internal/warm"
 )
 
 // Config says what a kubelet works with. Server, NodeName and Runtime are required.
@@ -28,6 +30,8 @@ type Config struct {
 	Client   kubernetes.Interface
 	Recorder record.EventRecorder
 	Logger   *slog.Logger
+	// Workers run what the kubelet does, and what other kubelets of the process do; nil: goroutines of its own.
+	Workers *warm.Pool
 	// Registerer gets the kubelet's metrics; nil: there are none to be seen.
 	Registerer prometheus.Registerer
 

@@ -6,6 +6,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"vigil/informer"
+	"vigil/internal/panics"
+	"vigil/kubelet/probe"
 )
 
 // follower is an Environment that has to know objects of the API server.
@@ -21,7 +23,14 @@ func (k *Kubelet) makeProber() *prober {
 	p.event = func(pod *corev1.Pod, container *corev1.Container, reason, message string) {
 		k.recorder.Event(containerReference(pod, container), corev1.EventTypeWarning, reason, message)
 	}
-	p.ask = k.ask
+	p.ask = func(ctx context.Context, q question) (result probe.Result, output string, err error) {
+		result = probe.Failure // after a panic
+		err = panics.Try(k.config.Logger, panics.Probe, func() (err error) {
+			result, output, err = k.ask(ctx, q)
+			return err
+		}, "namespace", q.pod.Namespace, "pod", q.pod.Name, "container", q.container.Name)
+		return result, output, err
+	}
 	return p
 }
 

@@ -17,6 +17,8 @@ import (
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/tools/record"
 	"k8s.io/client-go/tools/reference"
+
+	"vigil/internal/panics"
 )
 
 const (
@@ -77,7 +79,7 @@ func (e *events) Eventf(object runtime.Object, eventType, reason, format string,
 func (e *events) AnnotatedEventf(object runtime.Object, annotations map[string]string, eventType, reason, format string, args ...any) {
 	about, err := reference.GetReference(scheme.Scheme, object)
 	if err != nil {
-		e.logger.Warn("cannot name the object of an event", "reason", reason, "error", err)
+		e.logger.Warn("the kubelet cannot name the object of an event; the event is dropped", "reason", reason, "error", err)
 		return
 	}
 	now := metav1.Now()
@@ -126,8 +128,8 @@ func (e *events) write(ctx context.Context) {
 		}
 		correlator := e.correlator
 		e.mu.Unlock()
-		if err := e.writeOne(ctx, correlator, event); err != nil && ctx.Err() == nil {
-			e.logger.Warn("cannot write event", "object", event.InvolvedObject.Name, "reason", event.Reason, "error", err)
+		if err := panics.Try(e.logger, panics.Node, func() error { return e.writeOne(ctx, correlator, event) }); err != nil && ctx.Err() == nil {
+			e.logger.Warn("the kubelet could not write an event; the event is dropped", "object", event.InvolvedObject.Name, "reason", event.Reason, "error", err)
 		}
 	}
 }

@@ -4,11 +4,15 @@ import (
 	"context"
 	"sync"
 	"time"
+
+	"vigil/internal/warm"
 )
 
 // group runs goroutines and waits for them. Unlike with a sync.WaitGroup, a timer may want to start one at any time: when all have
 // ended and somebody waits, nothing is started any more.
 type group struct {
+	workers *warm.Pool // they are of it; nil: of none
+
 	mu     sync.Mutex
 	n      int           // that run
 	idle   chan struct{} // closed when none does; nil while nobody waits
@@ -23,10 +27,10 @@ func (g *group) Go(f func()) {
 		return
 	}
 	g.n++
-	go func() {
+	g.workers.Go(func() {
 		defer g.done()
 		f()
-	}()
+	})
 }
 
 func (g *group) done() {

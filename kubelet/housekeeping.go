@@ -8,6 +8,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"vigil/internal/panics"
 )
 
 // housekeepingPeriod is how often the node is searched for what belongs to no pod (upstream: 2 s for pods, a minute for containers).
@@ -27,14 +29,16 @@ func (k *Kubelet) housekeep(ctx context.Context) {
 	}
 	for {
 		k.round.Store(time.Now().UnixNano())
-		k.removeOrphans(ctx)
-		k.removeMirrors(ctx)
+		panics.Do(k.config.Logger, panics.Node, func() {
+			k.removeOrphans(ctx)
+			k.removeMirrors(ctx)
+		}, "node", k.config.NodeName)
 		if k.config.RootDir == "" && k.config.StaticPodPath == "" {
 			k.round.Store(0)
 			return
 		}
-		if err := k.config.Runtime.Collect(ctx, k.has); err != nil && ctx.Err() == nil {
-			k.config.Logger.Warn("cannot collect ended containers", "error", err)
+		if err := panics.Try(k.config.Logger, panics.Node, func() error { return k.config.Runtime.Collect(ctx, k.has) }, "node", k.config.NodeName); err != nil && ctx.Err() == nil {
+			k.config.Logger.Warn("the kubelet could not remove ended containers; it tries again", "error", err)
 		}
 		select {
 		case <-ctx.Done():
@@ -65,7 +69,7 @@ func (k *Kubelet) removeOrphans(ctx context.Context) {
 	found := map[types.UID]PodReference{}
 	note := func(where string, uids []types.UID, err error) {
 		if err != nil && ctx.Err() == nil {
-			k.config.Logger.Warn("cannot list pods", "where", where, "error", err)
+			k.config.Logger.Warn("the kubelet could not list the pods that something is left of; it tries again", "where", where, "error", err)
 		}
 		for _, uid := range uids {
 			if _, ok := found[uid]; !ok {
@@ -101,12 +105,11 @@ func (k *Kubelet) endOrphan(ctx context.Context, reference PodReference, uid typ
 	if k.workers[uid] != nil {
 		return
 	}
-	k.config.Logger.Info("removing what is left of a pod", "namespace", reference.Namespace, "pod", reference.Name, "uid", uid)
+	k.config.Logger.Info("the kubelet removes what is left of a pod that is no longer its own", "namespace", reference.Namespace, "pod", reference.Name, "uid", uid)
 	w := newWorker(k, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: reference.Namespace, Name: reference.Name, UID: uid}})
-	w.gone = true
+	w.gone, w.orphan = true, true
 	k.workers[uid] = w
-	w.signal()
-	k.running.Go(func() { w.run(ctx) })
+	w.begin(ctx)
 }
 
 // lookAtAll makes all workers look again.

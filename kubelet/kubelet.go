@@ -13,6 +13,7 @@ import (
 	"k8s.io/client-go/tools/record"
 
 	"vigil/informer"
+	"vigil/internal/panics"
 	"vigil/kubelet/probe"
 )
 
@@ -58,6 +59,7 @@ func New(config Config) (*Kubelet, error) {
 			return nil, fmt.Errorf("make a client for node %s: %w", config.NodeName, err)
 		}
 	}
+	k.running.workers = config.Workers
 	factory, err := informer.NewFactory(server, informer.Config{Logger: config.Logger})
 	if err != nil {
 		return nil, fmt.Errorf("make informers for node %s: %w", config.NodeName, err)
@@ -93,7 +95,7 @@ func New(config Config) (*Kubelet, error) {
 			return nil, fmt.Errorf("register metrics of node %s: %w", config.NodeName, err)
 		}
 	}
-	k.node = &nodeReporter{config: config, client: k.client, recorder: k.recorder}
+	k.node = &nodeReporter{config: config, client: k.client, recorder: k.recorder, nodes: ownNode(factory, config.NodeName)}
 	return k, nil
 }
 
@@ -111,8 +113,8 @@ func (k *Kubelet) Run(ctx context.Context) error {
 			return // ctx has ended
 		}
 		lease := newLease(k.config, k.client)
-		k.running.every(ctx, func() time.Duration { return lease.keep(ctx) })
-		k.running.every(ctx, func() time.Duration { return k.node.look(ctx) })
+		k.running.every(ctx, k.guarded(func() time.Duration { return lease.keep(ctx) }))
+		k.running.every(ctx, k.guarded(func() time.Duration { return k.node.look(ctx) }))
 	})
 	k.status.begin(ctx)
 	k.pods.AddHandler(informer.Handler[*corev1.Pod]{
@@ -136,14 +138,23 @@ func (k *Kubelet) Run(ctx context.Context) error {
 	return ctx.Err()
 }
 
+// guarded is f for a caller that calls again after as long as f says; after a panic that is retryDelay.
+func (k *Kubelet) guarded(f func() time.Duration) func() time.Duration {
+	return func() (wait time.Duration) {
+		wait = retryDelay
+		panics.Do(k.config.Logger, panics.Node, func() { wait = f() }, "node", k.config.NodeName)
+		return wait
+	}
+}
+
 // retry calls what runs until ctx ends, again when it ends before.
 func (k *Kubelet) retry(ctx context.Context, what string, run func() error) {
 	for {
-		err := run()
+		err := panics.Try(k.config.Logger, panics.Node, run, "node", k.config.NodeName, "part", what)
 		if ctx.Err() != nil {
 			return
 		}
-		k.config.Logger.Warn("ended, begins anew", "part", what, "error", err)
+		k.config.Logger.Warn("a part of the kubelet ended; it is started again", "part", what, "error", err)
 		select {
 		case <-ctx.Done():
 			return

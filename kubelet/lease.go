@@ -26,7 +26,7 @@ func newLease(config Config, client clients) *lease {
 func (l *lease) keep(ctx context.Context) (wait time.Duration) {
 	period := l.config.LeaseDuration / 4
 	if err := l.renew(ctx); err != nil && ctx.Err() == nil {
-		l.config.Logger.Warn("cannot renew node lease", "node", l.config.NodeName, "error", err)
+		l.config.Logger.Warn("the kubelet could not renew the node's lease; it tries again: without a lease the node counts as unreachable", "node", l.config.NodeName, "error", err)
 		l.latest = nil
 		return min(period, time.Second)
 	}

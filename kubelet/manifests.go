@@ -19,8 +19,10 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/yaml"
 
+	"vigil/internal/panics"
 	"vigil/kinds"
 	"vigil/kinds/core"
+	"vigil/kubelet/untrusted"
 )
 
 // Annotations of pods from manifests and of the objects in the API that show them (pkg/kubelet/types/pod_update.go).
@@ -30,6 +32,9 @@ const (
 	seenAnnotation   = "kubernetes.io/config.seen"
 	mirrorAnnotation = "kubernetes.io/config.mirror"
 )
+
+// manifestLimit is how large a manifest may be, in bytes (pkg/kubelet/config: maxConfigLength).
+const manifestLimit = 10 << 20
 
 // manifestPeriod is how often manifests are read when nobody tells of a change (--file-check-frequency).
 const manifestPeriod = 20 * time.Second
@@ -57,7 +62,7 @@ func (m *manifests) run(ctx context.Context, changed func(map[types.UID]*corev1.
 		defer watcher.Close()
 		events = watcher.Events
 	} else {
-		m.logger.Warn("cannot watch manifests, looks at them from time to time", "path", m.path, "error", err)
+		m.logger.Warn("the kubelet cannot watch the manifests of static pods; it looks at them from time to time", "path", m.path, "error", err)
 	}
 	ticker := time.NewTicker(manifestPeriod)
 	defer ticker.Stop()
@@ -65,10 +70,10 @@ func (m *manifests) run(ctx context.Context, changed func(map[types.UID]*corev1.
 		if watcher != nil && len(watcher.WatchList()) == 0 {
 			_ = watcher.Add(m.path) // it may come into being later
 		}
-		if pods, err := m.read(); err == nil {
+		if pods, err := panics.Call(m.logger, panics.Node, m.read, "path", m.path); err == nil {
 			changed(pods)
 		} else {
-			m.logger.Warn("cannot read manifests", "path", m.path, "error", err) // what runs, runs on
+			m.logger.Warn("the kubelet could not read the manifests of static pods; the pods that run go on", "path", m.path, "error", err) // what runs, runs on
 		}
 		select {
 		case <-ctx.Done():
@@ -117,13 +122,17 @@ func (m *manifests) read() (map[types.UID]*corev1.Pod, error) {
 	}
 	pods := map[types.UID]*corev1.Pod{}
 	for _, file := range files {
-		pod, err := m.readFile(file)
-		wrong := ""
+		pod, warnings, err := m.readFile(file)
+		wrong := strings.Join(warnings, "; ")
 		if err != nil {
 			wrong = err.Error()
 		}
-		if wrong != "" && m.told[file] != wrong {
-			m.logger.Error("cannot use manifest", "file", file, "error", err)
+		switch {
+		case wrong == "" || m.told[file] == wrong:
+		case err != nil:
+			m.logger.Error("the kubelet cannot use a manifest; its pod does not run until the file is mended", "file", file, "error", err)
+		default:
+			m.logger.Warn("a manifest has fields that do not exist; the kubelet ignores them", "file", file, "warnings", wrong)
 		}
 		m.told[file] = wrong
 		if pod == nil {
@@ -138,26 +147,30 @@ func (m *manifests) read() (map[types.UID]*corev1.Pod, error) {
 	return pods, nil
 }
 
-// readFile reads one pod; nil for what is no regular file.
-func (m *manifests) readFile(file string) (*corev1.Pod, error) {
-	if info, err := os.Stat(file); err != nil || !info.Mode().IsRegular() {
-		return nil, err
-	}
-	data, err := os.ReadFile(file)
+// readFile reads one pod; nil for what is no regular file. The warnings are of fields that were dropped.
+func (m *manifests) readFile(file string) (pod *corev1.Pod, warnings []string, err error) {
+	path, err := filepath.EvalSymlinks(file) // a manifest may be a link to one
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	pod := &corev1.Pod{}
+	data, err := untrusted.Read(path, manifestLimit)
+	if errors.Is(err, untrusted.ErrNotRegular) {
+		return nil, nil, nil
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	pod = &corev1.Pod{}
 	if err := yaml.Unmarshal(data, pod); err != nil {
-		return nil, fmt.Errorf("decode: %w", err)
+		return nil, nil, fmt.Errorf("decode: %w", err)
 	}
 	if pod.Kind != "Pod" || pod.APIVersion != "v1" {
-		return nil, fmt.Errorf("it is a %s of %s, not a Pod of v1", pod.Kind, pod.APIVersion)
+		return nil, nil, fmt.Errorf("it is a %s of %s, not a Pod of v1", pod.Kind, pod.APIVersion)
 	}
 	if err := m.complete(pod, file); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return pod, nil
+	return pod, m.pod.Drop(pod, nil), nil
 }
 
 // complete makes of what a file says what the API server would have made, and what tells that it did not (config/common.go).

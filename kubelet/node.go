@@ -14,6 +14,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/record"
+
+	"vigil/informer"
+	"vigil/internal/panics"
 )
 
 // nodeReporter keeps the Node object: it makes it, and writes its status when that changes or has not been written for
@@ -22,23 +25,29 @@ type nodeReporter struct {
 	config   Config
 	client   clients
 	recorder record.EventRecorder
+	nodes    *informer.Informer // has this one
 
+	written  string    // the resource version of the last write
 	reported time.Time // when the status was last written
 	looked   time.Time // when it was last looked at; zero: not since the Node was registered
 	ready    bool      // what it said
+	agreed   agreement // what the last look has found, when there was nothing to write
+
+	told          bool // events of this kubelet's start have been made
+	unschedulable bool // what the last event said of it
 }
 
 // register makes the Node, or takes over one that is there, and retries until ctx ends: the API server may come up later.
 func (n *nodeReporter) register(ctx context.Context) error {
 	for wait := 100 * time.Millisecond; ; wait = min(2*wait, 7*time.Second) {
-		err := n.tryRegister(ctx)
+		err := panics.Try(n.config.Logger, panics.Node, func() error { return n.tryRegister(ctx) }, "node", n.config.NodeName)
 		if err == nil {
 			return nil
 		}
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		n.config.Logger.Warn("cannot register node", "node", n.config.NodeName, "error", err)
+		n.config.Logger.Warn("the kubelet could not register its node; it tries again", "node", n.config.NodeName, "error", err)
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
@@ -51,12 +60,9 @@ func (n *nodeReporter) tryRegister(ctx context.Context) error {
 	if n.config.NoRegister {
 		return n.takeOver(ctx)
 	}
-	status, err := n.makeStatus(ctx, corev1.NodeStatus{})
-	if err != nil {
-		return err
-	}
+	status := n.makeStatus(n.runtimeState(ctx), corev1.NodeStatus{})
 	node := &corev1.Node{
-		ObjectMeta: metav1.ObjectMeta{Name: n.config.NodeName, Labels: n.labels()},
+		ObjectMeta: metav1.ObjectMeta{Name: n.config.NodeName, Labels: n.labels(), Annotations: n.annotations()},
 		Spec:       corev1.NodeSpec{ProviderID: n.config.ProviderID, Taints: n.config.Taints},
 		Status:     status,
 	}
@@ -67,8 +73,8 @@ func (n *nodeReporter) tryRegister(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	n.reported, n.ready = time.Now(), isReady(status)
-	n.recorder.Event(n.reference(made.UID), corev1.EventTypeNormal, "Starting", "Starting kubelet.")
+	n.written, n.reported, n.ready = made.ResourceVersion, time.Now(), isReady(status)
+	n.tell(&corev1.Node{}, &status)
 	return nil
 }
 
@@ -76,7 +82,7 @@ func (n *nodeReporter) tryRegister(ctx context.Context) error {
 func (n *nodeReporter) takeOver(ctx context.Context) error {
 	metadata := map[string]any{}
 	if !n.config.NoRegister {
-		metadata["labels"] = n.labels()
+		metadata["labels"], metadata["annotations"] = n.labels(), n.annotations()
 	}
 	patch, err := json.Marshal(map[string]any{"metadata": metadata})
 	if err != nil {
@@ -86,19 +92,7 @@ func (n *nodeReporter) takeOver(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	status, err := n.makeStatus(ctx, node.Status)
-	if err != nil {
-		return err
-	}
-	if err := n.write(ctx, node, status); err != nil {
-		return err
-	}
-	n.recorder.Event(n.reference(node.UID), corev1.EventTypeNormal, "Starting", "Starting kubelet.")
-	return nil
-}
-
-func (n *nodeReporter) reference(uid types.UID) *corev1.ObjectReference {
-	return &corev1.ObjectReference{APIVersion: "v1", Kind: "Node", Name: n.config.NodeName, UID: uid}
+	return n.write(ctx, node, n.makeStatus(n.runtimeState(ctx), node.Status))
 }
 
 // NodeLabels are those that the kubelet gives its Node.
@@ -106,14 +100,24 @@ func (k *Kubelet) NodeLabels() map[string]string { return k.node.labels() }
 
 func (n *nodeReporter) labels() map[string]string {
 	labels := map[string]string{
-		corev1.LabelHostname:   n.config.NodeName,
-		corev1.LabelOSStable:   runtime.GOOS,
-		corev1.LabelArchStable: runtime.GOARCH,
+		corev1.LabelHostname:      n.config.NodeName,
+		corev1.LabelOSStable:      runtime.GOOS,
+		corev1.LabelArchStable:    runtime.GOARCH,
+		"beta.kubernetes.io/os":   runtime.GOOS, // many manifests still select nodes by these two
+		"beta.kubernetes.io/arch": runtime.GOARCH,
 	}
 	for name, value := range n.config.Labels {
 		labels[name] = value
 	}
 	return labels
+}
+
+// annotations are those that the kubelet gives its Node: upstream's controller attaches no volumes to nodes that do not ask for it.
+func (n *nodeReporter) annotations() map[string]string {
+	if n.config.RootDir == "" {
+		return nil
+	}
+	return map[string]string{"volumes.kubernetes.io/controller-managed-attach-detach": "true"}
 }
 
 // look looks at the status every StatusUpdateFrequency, and as soon as a node that was not ready becomes so. It says when to look
@@ -125,7 +129,7 @@ func (n *nodeReporter) look(ctx context.Context) (wait time.Duration) {
 	if time.Since(n.looked) >= n.config.StatusUpdateFrequency || !n.ready && n.config.Runtime.Ready(ctx) == nil {
 		n.looked = time.Now()
 		if err := n.update(ctx); err != nil && ctx.Err() == nil {
-			n.config.Logger.Warn("cannot write node status", "node", n.config.NodeName, "error", err)
+			n.config.Logger.Warn("the kubelet could not write the status of its node; it tries again", "node", n.config.NodeName, "error", err)
 		}
 	}
 	wait = max(time.Millisecond, n.config.StatusUpdateFrequency-time.Since(n.looked))
@@ -138,54 +142,104 @@ func (n *nodeReporter) look(ctx context.Context) (wait time.Duration) {
 // readyPoll is how often a runtime that is not ready is asked whether it has become so.
 const readyPoll = 50 * time.Millisecond
 
+// agreement is of what a status is made that the API server has, beside what never changes.
+type agreement struct {
+	version string // of the Node
+	runtime runtimeState
+}
+
+// runtimeState is what a node's status says of its runtime.
+type runtimeState struct{ name, version, problem string }
+
+func (n *nodeReporter) runtimeState(ctx context.Context) runtimeState {
+	name, version, err := n.config.Runtime.Version(ctx)
+	if err == nil {
+		err = n.config.Runtime.Ready(ctx)
+	}
+	s := runtimeState{name: name, version: version}
+	if err != nil {
+		s.problem = err.Error()
+	}
+	return s
+}
+
+// agrees says that nothing has changed since the last look: neither the Node nor the runtime. Where more describes the node, it is
+// asked each time.
+func (n *nodeReporter) agrees(ctx context.Context) bool {
+	if n.config.Describe != nil || n.agreed.version == "" {
+		return false
+	}
+	object, ok := n.nodes.Indexer().Get("", n.config.NodeName)
+	return ok && object.ResourceVersion() == n.agreed.version && n.runtimeState(ctx) == n.agreed.runtime
+}
+
 // update writes the status when the Node that the API server has says something else (others write it, too: a node that was
 // silent is marked as unknown), or when it has not been written for StatusReportFrequency. A node that was deleted is registered
-// again. The Node is read from the server's cache.
+// again.
 func (n *nodeReporter) update(ctx context.Context) error {
-	node, err := n.client.CoreV1().Nodes().Get(ctx, n.config.NodeName, metav1.GetOptions{ResourceVersion: "0"})
+	due := time.Since(n.reported) >= n.config.StatusReportFrequency
+	if !due && n.agrees(ctx) {
+		return nil
+	}
+	node, err := n.known(ctx)
 	if apierrors.IsNotFound(err) {
 		return n.tryRegister(ctx)
 	}
 	if err != nil {
 		return err
 	}
-	status, err := n.makeStatus(ctx, node.Status)
-	if err != nil {
-		return err
-	}
-	if sameButHeartbeat(node.Status, status) && time.Since(n.reported) < n.config.StatusReportFrequency {
+	n.tellSchedulable(node)
+	state := n.runtimeState(ctx)
+	status := n.makeStatus(state, node.Status)
+	if !due && sameButHeartbeat(node.Status, status) {
+		n.agreed = agreement{version: node.ResourceVersion, runtime: state}
 		return nil
 	}
 	return n.write(ctx, node, status)
 }
 
 func (n *nodeReporter) write(ctx context.Context, node *corev1.Node, status corev1.NodeStatus) error {
-	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": node.UID}, "status": status})
+	patch, err := nodeStatusPatch(node.UID, status)
 	if err != nil {
 		return fmt.Errorf("encode node status: %w", err)
 	}
-	if _, err := n.client.CoreV1().Nodes().Patch(ctx, n.config.NodeName, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status"); err != nil {
+	written, err := n.client.CoreV1().Nodes().Patch(ctx, n.config.NodeName, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
+	if err != nil {
 		return err
 	}
-	n.reported, n.ready = time.Now(), isReady(status)
+	n.written, n.reported, n.ready = written.ResourceVersion, time.Now(), isReady(status)
+	n.tell(node, &status)
 	return nil
 }
 
-func isReady(status corev1.NodeStatus) bool {
-	for _, c := range status.Conditions {
-		if c.Type == corev1.NodeReady {
-			return c.Status == corev1.ConditionTrue
-		}
+// nodeStatusPatch is the strategic merge patch that makes the API server's status of a Node what the kubelet says, and leaves to others what is
+// theirs. A list that is empty now is named, too: a patch without it would keep what was there, for ever. Addresses would be merged by type.
+func nodeStatusPatch(uid types.UID, status corev1.NodeStatus) ([]byte, error) {
+	encoded, err := json.Marshal(status)
+	if err != nil {
+		return nil, err
 	}
-	return false
+	fields := map[string]json.RawMessage{"volumesInUse": nil, "images": nil}
+	if err := json.Unmarshal(encoded, &fields); err != nil {
+		return nil, err
+	}
+	addresses := []any{map[string]string{"$patch": "replace"}}
+	for _, address := range status.Addresses {
+		addresses = append(addresses, address)
+	}
+	if fields["addresses"], err = json.Marshal(addresses); err != nil {
+		return nil, err
+	}
+	return json.Marshal(map[string]any{"metadata": map[string]any{"uid": uid}, "status": fields})
+}
+
+func isReady(status corev1.NodeStatus) bool {
+	c := nodeCondition(status.Conditions, corev1.NodeReady)
+	return c != nil && c.Status == corev1.ConditionTrue
 }
 
 // makeStatus describes the node as it is now. Transition times are taken from before where nothing changed.
-func (n *nodeReporter) makeStatus(ctx context.Context, before corev1.NodeStatus) (corev1.NodeStatus, error) {
-	name, version, err := n.config.Runtime.Version(ctx)
-	if err == nil {
-		err = n.config.Runtime.Ready(ctx)
-	}
+func (n *nodeReporter) makeStatus(state runtimeState, before corev1.NodeStatus) corev1.NodeStatus {
 	capacity := maps.Clone(before.Capacity) // extended resources that others have put there stay
 	if capacity == nil {
 		capacity = corev1.ResourceList{}
@@ -201,10 +255,10 @@ func (n *nodeReporter) makeStatus(ctx context.Context, before corev1.NodeStatus)
 	}
 	status.NodeInfo.KubeletVersion = n.config.Version
 	status.NodeInfo.OperatingSystem, status.NodeInfo.Architecture = runtime.GOOS, runtime.GOARCH
-	status.NodeInfo.ContainerRuntimeVersion = name + "://" + version
+	status.NodeInfo.ContainerRuntimeVersion = state.name + "://" + state.version
 	ready := corev1.NodeCondition{Type: corev1.NodeReady, Status: corev1.ConditionTrue, Reason: "KubeletReady", Message: "kubelet is posting ready status"}
-	if err != nil {
-		ready.Status, ready.Reason, ready.Message = corev1.ConditionFalse, "KubeletNotReady", err.Error()
+	if state.problem != "" {
+		ready.Status, ready.Reason, ready.Message = corev1.ConditionFalse, "KubeletNotReady", state.problem
 	}
 	status.Conditions = []corev1.NodeCondition{
 		{Type: corev1.NodeMemoryPressure, Status: corev1.ConditionFalse, Reason: "KubeletHasSufficientMemory", Message: "kubelet has sufficient memory available"},
@@ -225,7 +279,7 @@ func (n *nodeReporter) makeStatus(ctx context.Context, before corev1.NodeStatus)
 			}
 		}
 	}
-	return status, nil
+	return status
 }
 
 // sameButHeartbeat compares what this kubelet reports, leaving out when.

@@ -61,7 +61,7 @@ func record() *recorded {
 	return &recorded{Runtime: simulated.New(network), diary: &diary{}, names: map[string]string{}}
 }
 
-func (r *recorded) equip(config *kubelet.Config) {
+func (r *recorded) replaceParts(config *kubelet.Config) {
 	config.Parts = kubelet.Parts{Volumes: volumes{r}, Cgroups: cgroups{r}, HostPorts: hostPorts{r}}
 }
 
@@ -123,7 +123,7 @@ func (r *recorded) ResizeContainer(ctx context.Context, p *corev1.Pod, c *corev1
 	return r.Runtime.ResizeContainer(ctx, p, c, id)
 }
 
-func (r *recorded) Exec(ctx context.Context, id string, command []string, timeout time.Duration) ([]byte, int, error) {
+func (r *recorded) Exec(ctx context.Context, id string, command []string, timeout time.Duration, limit int) ([]byte, int, error) {
 	r.diary.write("exec %s in %s", strings.Join(command, " "), r.name(id))
 	if r.hook != nil {
 		code, err := r.hook(command)
@@ -198,7 +198,7 @@ func expectDiary(t *testing.T, r *recorded, want string, words ...string) {
 
 func TestParts_ComeAndGoInOrder(t *testing.T) {
 	c, r := startCluster(t), record()
-	c.run(t, r, r.equip)
+	c.run(t, r, r.replaceParts)
 	c.create(t, "p", func(p *corev1.Pod) {
 		p.Spec.Containers[0].Ports = []corev1.ContainerPort{{ContainerPort: 80, HostPort: 8080}}
 	})
@@ -224,7 +224,7 @@ func (r forgetful) RemovePod(ctx context.Context, uid types.UID) error {
 
 func TestDeletion_DoesNotWaitForTheRuntimeToForget(t *testing.T) {
 	c, r := startCluster(t), forgetful{record(), make(chan struct{})}
-	c.run(t, r, r.equip)
+	c.run(t, r, r.replaceParts)
 	c.create(t, "p", nil)
 	c.waitPhase(t, "p", corev1.PodRunning)
 	c.remove(t, "p", 1)
@@ -238,7 +238,7 @@ func TestDeletion_DoesNotWaitForTheRuntimeToForget(t *testing.T) {
 
 func TestParts_GoWhenThePodIsDone(t *testing.T) {
 	c, r := startCluster(t), record()
-	c.run(t, r, r.equip)
+	c.run(t, r, r.replaceParts)
 	c.create(t, "p", func(p *corev1.Pod) {
 		script("true")(p)
 		p.Spec.RestartPolicy = corev1.RestartPolicyNever
@@ -250,7 +250,7 @@ func TestParts_GoWhenThePodIsDone(t *testing.T) {
 func TestVolumes_AreWaitedFor(t *testing.T) {
 	c, r := startCluster(t), record()
 	r.mountErr = &kubelet.VolumeError{Messages: []string{"MountVolume.SetUp failed for volume \"v\" : no"}, Again: 10 * time.Millisecond}
-	c.run(t, r, r.equip)
+	c.run(t, r, r.replaceParts)
 	c.create(t, "p", nil)
 	c.hasEvent(t, "p", "FailedMount", "MountVolume.SetUp failed for volume \"v\" : no")
 	if got := r.diary.read("sandbox"); got != "" {
@@ -328,7 +328,7 @@ func (r *recorded) die(uid types.UID) {
 // A pod that comes back under its UID, as after a list that was behind, is not lost.
 func TestPod_ComesBack(t *testing.T) {
 	c, r := startCluster(t), record()
-	k := c.start(t, r, r.equip)
+	k := c.start(t, r, r.replaceParts)
 	c.create(t, "p", nil)
 	first := c.waitPhase(t, "p", corev1.PodRunning)
 	k.Gone(first)
@@ -341,7 +341,7 @@ func TestPod_ComesBack(t *testing.T) {
 func TestSandbox_Dies(t *testing.T) {
 	c, r := startCluster(t), record()
 	r.hook = func([]string) (int, error) { return 0, nil }
-	k := c.start(t, r, r.equip)
+	k := c.start(t, r, r.replaceParts)
 	c.create(t, "again", func(p *corev1.Pod) { p.Spec.Containers[0].Lifecycle = &corev1.Lifecycle{PreStop: exec("bye")} })
 	r.die(c.waitPhase(t, "again", corev1.PodRunning).UID)
 	k.LookAtAll()
@@ -350,7 +350,7 @@ func TestSandbox_Dies(t *testing.T) {
 
 func TestSandbox_DiesWithAllContainers(t *testing.T) {
 	c, r := startCluster(t), record()
-	k := c.start(t, r, r.equip)
+	k := c.start(t, r, r.replaceParts)
 	c.create(t, "over", func(p *corev1.Pod) {
 		script("sleep 0.5; exit 1")(p)
 		p.Spec.RestartPolicy = corev1.RestartPolicyNever
@@ -462,7 +462,7 @@ func TestEvict(t *testing.T) {
 func TestResize(t *testing.T) {
 	c, r := startCluster(t), record()
 	c.run(t, r, func(config *kubelet.Config) {
-		r.equip(config)
+		r.replaceParts(config)
 		config.Capacity = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("2"), corev1.ResourceMemory: resource.MustParse("2Gi"), corev1.ResourcePods: resource.MustParse("9")}
 	})
 	c.create(t, "p", wanting("100m", nil))

@@ -120,6 +120,12 @@ func matchingRule(c *corev1.Container, exitCode int32) *corev1.ContainerRestartR
 	return nil
 }
 
+// beginsAnew says whether a container that ends with this exit code makes all containers of its pod begin anew (KEP-5532).
+func beginsAnew(c *corev1.Container, exitCode int32) bool {
+	rule := matchingRule(c, exitCode)
+	return rule != nil && rule.Action == corev1.ContainerRestartRuleActionRestartAllContainers
+}
+
 // anyStarted says whether one of the pod's own containers was started in the newest sandbox, so that init is over.
 func anyStarted(pod *corev1.Pod, now observed) bool {
 	for i := range pod.Spec.Containers {
@@ -139,47 +145,6 @@ func anyRunning(now observed) bool {
 	return false
 }
 
-// initialized says whether the pod's own containers may start.
-func initialized(pod *corev1.Pod, now observed) bool {
-	if anyStarted(pod, now) {
-		return true
-	}
-	if now.sandbox == nil && everStarted(pod) { // the runtime has forgotten the pod: what was reported holds
-		for _, c := range pod.Status.Conditions {
-			if c.Type == corev1.PodInitialized {
-				return c.Status == corev1.ConditionTrue
-			}
-		}
-	}
-	for i := range pod.Spec.InitContainers {
-		c := &pod.Spec.InitContainers[i]
-		have := now.containers[c.Name]
-		switch {
-		case have == nil:
-			return false
-		case sidecar(c):
-			if have.State != ContainerRunning || !now.healthOf(have).started {
-				return false
-			}
-		case have.State != ContainerExited || have.ExitCode != 0:
-			return false
-		}
-	}
-	return true
-}
-
-// everStarted says whether the pod's status tells of a container that was started.
-func everStarted(pod *corev1.Pod) bool {
-	for _, statuses := range [][]corev1.ContainerStatus{pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses} {
-		for i := range statuses {
-			if statuses[i].ContainerID != "" {
-				return true
-			}
-		}
-	}
-	return false
-}
-
 // initFailed says whether an init container has failed for good.
 func initFailed(pod *corev1.Pod, now observed) bool {
 	if anyStarted(pod, now) {
@@ -188,57 +153,28 @@ func initFailed(pod *corev1.Pod, now observed) bool {
 	for i := range pod.Spec.InitContainers {
 		c := &pod.Spec.InitContainers[i]
 		have := now.containers[c.Name]
-		if have != nil && have.State == ContainerExited && have.ExitCode != 0 && !restarts(pod, c, have.ExitCode) {
+		if have != nil && have.State == ContainerExited && have.ExitCode != 0 && !restarts(pod, c, have.ExitCode) && !beginsAnew(c, have.ExitCode) {
 			return true
 		}
 	}
 	return false
 }
 
-// phase follows upstream's getPhase. ending says that nothing is started any more; a pod is not in a terminal phase before the
-// last of its containers, sidecars included, has ended.
-func phase(pod *corev1.Pod, now observed, ending bool) corev1.PodPhase {
-	if !initialized(pod, now) {
-		if initFailed(pod, now) && !anyRunning(now) {
-			return corev1.PodFailed
-		}
-		return corev1.PodPending
-	}
-	if !ending && trigger(pod, now) != nil {
-		return corev1.PodRunning // it begins anew
-	}
-	ended, failed := 0, 0
-	for i := range pod.Spec.Containers {
-		c := &pod.Spec.Containers[i]
-		have := now.containers[c.Name]
-		switch {
-		case have == nil, have.State == ContainerCreated:
-			return corev1.PodPending
-		case have.State == ContainerExited && (ending || !restarts(pod, c, have.ExitCode)):
-			ended++
-			if have.ExitCode != 0 {
-				failed++
-			}
-		}
-	}
-	switch {
-	case ended < len(pod.Spec.Containers), anyRunning(now):
-		return corev1.PodRunning
-	case failed > 0:
-		return corev1.PodFailed
-	}
-	return corev1.PodSucceeded
-}
+// leastGrace is what a pod is given that asks for none (pod_workers.go calculateEffectiveGracePeriod).
+const leastGrace = time.Second
 
+// specGrace is how long a pod wants to be given to end.
 func specGrace(pod *corev1.Pod) time.Duration {
 	if g := pod.Spec.TerminationGracePeriodSeconds; g != nil {
-		return time.Duration(*g) * time.Second
+		return max(leastGrace, time.Duration(*g)*time.Second)
 	}
 	return corev1.DefaultTerminationGracePeriodSeconds * time.Second
 }
 
+// deletionGrace is how long a pod that is deleted is given. A deletion by force, which says 0, lets the API server forget the pod; the
+// node ends it like any other, as upstream does.
 func deletionGrace(pod *corev1.Pod) time.Duration {
-	if g := pod.DeletionGracePeriodSeconds; g != nil {
+	if g := pod.DeletionGracePeriodSeconds; g != nil && *g > 0 {
 		return time.Duration(*g) * time.Second
 	}
 	return specGrace(pod)

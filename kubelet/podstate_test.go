@@ -54,6 +54,8 @@ func TestPhase(t *testing.T) {
 		policy       corev1.RestartPolicy
 		init, helper bool
 		seen         string
+		before       string // in a sandbox before
+		waits        string // containers that wait for their image
 		ending       bool
 		want         corev1.PodPhase
 		over         bool
@@ -89,10 +91,36 @@ func TestPhase(t *testing.T) {
 		{policy: never, helper: true, seen: "s1 a0 b0", want: succeeded, over: true}, // how a sidecar ends does not matter
 		{policy: never, init: true, helper: true, seen: "i1 s+", want: pending, over: true},
 		{policy: never, init: true, helper: true, seen: "i1 s0", want: failed, over: true},
+
+		// The sandbox is another one (getPhase in kubelet_pods.go, TestPodPhaseWithRestartAlwaysAndPodHasRun).
+		{policy: always, seen: "", before: "a2 b2", want: running},
+		{policy: always, seen: "", before: "a2 b2", waits: "ab", want: running},
+		{policy: always, seen: "a+", before: "b2", want: running},
+		{policy: always, seen: "a+ bc", before: "b2", want: running},
+		{policy: always, seen: "ac bc", waits: "ab", want: pending}, // neither has ever run
+		{policy: onFailure, seen: "b+", before: "a0 b2", want: running},
+		{policy: onFailure, seen: "b0", before: "a0 b2", want: succeeded},
+		{policy: always, init: true, seen: "", before: "i0 a2 b2", want: running},
+		{policy: always, init: true, seen: "", before: "i0 a2 b2", waits: "i", want: running},
+		{policy: always, init: true, seen: "i+", before: "a2 b2", want: pending}, // init runs once more
+		{policy: always, init: true, seen: "i1", before: "a2 b2", want: running}, // ... and is about to be started again
+		{policy: always, init: true, seen: "i0", before: "a2 b2", want: running},
+		{policy: always, helper: true, seen: "", before: "s2 a2 b2", want: running},
+		{policy: always, helper: true, seen: "s+", before: "a2 b2", want: running},
+		{policy: always, helper: true, seen: "s+ a+", before: "b2", want: running},
 	} {
 		pod, now := testPod(test.policy, test.init, test.helper), seen(test.seen)
-		if got := phase(pod, now, test.ending); got != test.want {
-			t.Errorf("%s %q: %s, want %s", test.policy, test.seen, got, test.want)
+		now.previous = seen(test.before).containers
+		w := testWorker(pod)
+		w.ended = test.ending
+		for _, name := range test.waits {
+			w.waiting[string(name)] = &waiting{reason: "ErrImagePull"}
+		}
+		if got := w.podStatus(pod, now, false).Phase; got != test.want {
+			t.Errorf("%s %q after %q: %s, want %s", test.policy, test.seen, test.before, got, test.want)
+		}
+		if test.before != "" {
+			continue
 		}
 		if got := compute(pod, now).end; got != test.over {
 			t.Errorf("%s %q: over %t", test.policy, test.seen, got)
@@ -119,8 +147,16 @@ func TestGrace(t *testing.T) {
 	if got := deletionGrace(pod); got != 7*time.Second {
 		t.Errorf("of the spec: %v", got)
 	}
+	pod.DeletionGracePeriodSeconds = new(int64)
+	if got := deletionGrace(pod); got != 7*time.Second {
+		t.Errorf("of a deletion by force: %v", got)
+	}
 	pod.DeletionGracePeriodSeconds = &deletion
 	if got := deletionGrace(pod); got != 2*time.Second {
 		t.Errorf("of the deletion: %v", got)
+	}
+	spec, pod.DeletionGracePeriodSeconds = 0, nil
+	if got := deletionGrace(pod); got != time.Second {
+		t.Errorf("of a spec that asks for none: %v", got)
 	}
 }

@@ -1,6 +1,7 @@
 package kubelet
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -15,7 +16,6 @@ import (
 // status before what has not changed.
 func (w *worker) podStatus(pod *corev1.Pod, now observed, final bool) corev1.PodStatus {
 	status := pod.Status
-	status.Conditions = slices.Clone(status.Conditions)
 	status.ObservedGeneration = pod.Generation
 	if status.StartTime == nil {
 		began := wholeSeconds(time.Now())
@@ -26,12 +26,13 @@ func (w *worker) podStatus(pod *corev1.Pod, now observed, final bool) corev1.Pod
 		status.Phase, status.Reason, status.Message = w.verdict.Phase, w.verdict.Reason, w.verdict.Message
 		return status
 	}
-	isInitialized := initialized(pod, now)
 	status.InitContainerStatuses = w.containerStatuses(pod, pod.Spec.InitContainers, now, pod.Status.InitContainerStatuses)
 	status.ContainerStatuses = w.containerStatuses(pod, pod.Spec.Containers, now, pod.Status.ContainerStatuses)
+	slices.SortFunc(status.ContainerStatuses, byName)
 	status.EphemeralContainerStatuses = w.ephemeralStatuses(pod, now)
-	if final && isInitialized {
-		markLost(status.ContainerStatuses)
+	slices.SortFunc(status.EphemeralContainerStatuses, byName)
+	if final {
+		markLost(pod, &status)
 	}
 	boundMessages(&status)
 	switch {
@@ -39,24 +40,23 @@ func (w *worker) podStatus(pod *corev1.Pod, now observed, final bool) corev1.Pod
 	case w.verdict != nil && !anyRunning(now):
 		status.Phase, status.Reason, status.Message = w.verdict.Phase, w.verdict.Reason, w.verdict.Message
 	default:
-		status.Phase = phase(pod, now, w.ended || pod.DeletionTimestamp != nil)
+		status.Phase = phase(pod, &status, anyStarted(pod, now), w.ended || pod.DeletionTimestamp != nil)
+		if terminal(status.Phase) && anyRunning(now) { // a pod has not ended before the last of its containers has
+			status.Phase = cmp.Or(pod.Status.Phase, corev1.PodPending)
+		}
 	}
 	if final && !terminal(status.Phase) {
 		status.Phase = corev1.PodFailed
 	}
-	conditions(pod, &status, now, isInitialized)
-	w.resizeConditions(pod, &status)
+	status.Conditions = w.conditions(pod, &status, now)
 	if given := pod.Spec.Resources; given != nil { // of the pod as a whole (KEP-5419)
 		status.AllocatedResources, status.Resources = given.Requests, given
 	}
-	if e := w.evicted(); e != nil && e.Condition != nil && w.verdict != nil {
-		condition := *e.Condition
-		condition.Status, condition.ObservedGeneration = corev1.ConditionTrue, pod.Generation
-		condition.LastTransitionTime = wholeSeconds(time.Now())
-		setCondition(&status.Conditions, condition)
-	}
 	return status
 }
+
+// byName is upstream's order of the statuses of containers.
+func byName(a, b corev1.ContainerStatus) int { return cmp.Compare(a.Name, b.Name) }
 
 // addressed returns the pod with the addresses in its status that it has now.
 func (w *worker) addressed(pod *corev1.Pod, now observed) *corev1.Pod {
@@ -112,8 +112,10 @@ func statusOf(statuses []corev1.ContainerStatus, name string) *corev1.ContainerS
 	return nil
 }
 
+// containerStatus is the status of a container. One that has not come into being in the newest sandbox yet is shown as it ended in
+// the one before.
 func (w *worker) containerStatus(pod *corev1.Pod, c *corev1.Container, now observed, old *corev1.ContainerStatus) corev1.ContainerStatus {
-	have := now.containers[c.Name]
+	have := now.newest(c.Name)
 	no, yes := false, true
 	if have == nil {
 		return w.missingStatus(pod, c, now, old)
@@ -143,10 +145,10 @@ func (w *worker) containerStatus(pod *corev1.Pod, c *corev1.Container, now obser
 			status.Started = &yes
 		}
 	case ContainerExited:
-		w.exitedStatus(pod, c, have, &status)
+		w.exitedStatus(pod, c, now, &status)
 		keepLastWords(&status, old)
 	}
-	if last := now.previous[c.Name]; last != nil && status.LastTerminationState.Terminated == nil {
+	if last := now.previous[c.Name]; last != nil && last != have && last.State == ContainerExited && status.LastTerminationState.Terminated == nil {
 		status.LastTerminationState.Terminated = terminated(last)
 	}
 	if status.LastTerminationState.Terminated == nil && old != nil && have.Attempt > 0 {
@@ -173,10 +175,9 @@ func (w *worker) ephemeralStatuses(pod *corev1.Pod, now observed) (statuses []co
 		c := (*corev1.Container)(&pod.Spec.EphemeralContainers[i].EphemeralContainerCommon)
 		old := statusOf(pod.Status.EphemeralContainerStatuses, c.Name)
 		status := w.containerStatus(pod, c, now, old)
-		if now.containers[c.Name] == nil && hasRun(old) { // it went with its sandbox
-			gone := []corev1.ContainerStatus{*old}
-			markLost(gone)
-			status = gone[0]
+		if now.newest(c.Name) == nil && hasRun(old) { // it went with its sandbox
+			status = *old
+			lose(&status)
 		}
 		if status.State.Waiting != nil && status.State.Waiting.Reason == "PodInitializing" {
 			status.State.Waiting = &corev1.ContainerStateWaiting{Reason: "ContainerCreating", Message: status.State.Waiting.Message}
@@ -194,12 +195,20 @@ func hasRun(status *corev1.ContainerStatus) bool {
 
 // missingStatus is the status of a container that the runtime does not know.
 func (w *worker) missingStatus(pod *corev1.Pod, c *corev1.Container, now observed, old *corev1.ContainerStatus) corev1.ContainerStatus {
-	why := w.waiting[c.Name]
+	why, no := w.waiting[c.Name], false
 	over := finished(pod) || pod.DeletionTimestamp != nil || w.ended
-	if why == nil && old != nil && (over || old.State.Terminated != nil && now.sandbox == nil) {
+	passed := initContainer(pod, c) && !sidecar(c) && anyStarted(pod, now) // it has done its work
+	switch {
+	case why != nil:
+	case old != nil && old.ContainerID != "" && !passed && !over && mayBeginAnew(pod) && now.sandbox != nil && now.sandbox.Ready:
+		return anewStatus(old)
+	case old != nil && (over || old.State.Terminated != nil):
 		return *old // the runtime has forgotten what it told before
+	case passed:
+		return corev1.ContainerStatus{Name: c.Name, Image: c.Image, Ready: true, Started: &no, State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{
+			Reason: "Completed", Message: "Unable to get init container status from container runtime and pod has been initialized, treat it as exited normally",
+		}}}
 	}
-	no := false
 	status := corev1.ContainerStatus{Name: c.Name, Image: c.Image, Started: &no}
 	state := &corev1.ContainerStateWaiting{Reason: "ContainerCreating"}
 	if len(pod.Spec.InitContainers) > 0 {
@@ -211,9 +220,7 @@ func (w *worker) missingStatus(pod *corev1.Pod, c *corev1.Container, now observe
 	status.State.Waiting = state
 	if old != nil {
 		status.RestartCount, status.LastTerminationState = old.RestartCount, old.LastTerminationState
-		switch last := now.previous[c.Name]; {
-		case last != nil && last.State == ContainerExited:
-			status.LastTerminationState.Terminated = terminated(last)
+		switch {
 		case old.State.Terminated != nil:
 			status.LastTerminationState = old.State
 		case old.State.Running != nil:
@@ -226,11 +233,28 @@ func (w *worker) missingStatus(pod *corev1.Pod, c *corev1.Container, now observe
 	return status
 }
 
+// anewStatus is the status of a container that was taken away because all of the pod's begin anew. old is what it was before.
+func anewStatus(old *corev1.ContainerStatus) corev1.ContainerStatus {
+	const message = "The container is removed because RestartAllContainers in place"
+	status, no, end := *old, false, corev1.ContainerStateTerminated{ExitCode: 137}
+	if last := lastEnd(old); last != nil {
+		end = *last
+	}
+	end.Reason, end.Message = restartingAll, message
+	status.Ready, status.Started = false, &no
+	status.State = corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: restartingAll, Message: message}}
+	status.LastTerminationState = corev1.ContainerState{Terminated: &end}
+	return status
+}
+
 // exitedStatus fills in the state of a container that has ended: terminated, or waiting to be started again.
-func (w *worker) exitedStatus(pod *corev1.Pod, c *corev1.Container, have *Container, status *corev1.ContainerStatus) {
-	status.Ready = initContainer(pod, c) && !sidecar(c) && have.ExitCode == 0
+func (w *worker) exitedStatus(pod *corev1.Pod, c *corev1.Container, now observed, status *corev1.ContainerStatus) {
+	have := now.newest(c.Name)
+	init := initContainer(pod, c)
+	status.Ready = init && !sidecar(c) && have.ExitCode == 0
 	status.State.Terminated = terminated(have)
-	if w.ended || pod.DeletionTimestamp != nil || ephemeral(pod, c.Name) || !restarts(pod, c, have.ExitCode) && have.Requested == c.Image {
+	again := restarts(pod, c, have.ExitCode) || have.Requested != c.Image || init && now.containers[c.Name] == nil // once more, in another sandbox
+	if w.ended || pod.DeletionTimestamp != nil || ephemeral(pod, c.Name) || !again {
 		return
 	}
 	var state *corev1.ContainerStateWaiting
@@ -251,19 +275,33 @@ func (w *worker) exitedStatus(pod *corev1.Pod, c *corev1.Container, have *Contai
 // wholeSeconds is a time as the API has it: without what encoding it would lose.
 func wholeSeconds(t time.Time) metav1.Time { return metav1.Unix(t.Unix(), 0) }
 
-// markLost ends the containers that nothing is known of.
-func markLost(statuses []corev1.ContainerStatus) {
-	for i := range statuses {
-		s := &statuses[i]
-		if s.State.Terminated != nil {
-			continue
+// markLost ends the containers of a pod of which nothing is known and nothing will be: the pod's own, if they could have run, and the
+// init containers up to the last that is known to have run (status_manager.go TerminatePod).
+func markLost(pod *corev1.Pod, status *corev1.PodStatus) {
+	if len(uninitialized(pod, status)) == 0 || slices.ContainsFunc(status.ContainerStatuses, func(s corev1.ContainerStatus) bool { return s.State.Waiting == nil || lastEnd(&s) != nil }) {
+		for i := range status.ContainerStatuses {
+			lose(&status.ContainerStatuses[i])
 		}
-		no := false
-		s.Ready, s.Started = false, &no
-		s.State = corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{
-			ExitCode: 137, Reason: "ContainerStatusUnknown", Message: "The container could not be located when the pod was terminated",
-		}}
 	}
+	ran := false
+	for i := range slices.Backward(status.InitContainerStatuses) {
+		s := &status.InitContainerStatuses[i]
+		if ran = ran || i == 0 || s.State.Waiting == nil || lastEnd(s) != nil; ran {
+			lose(s)
+		}
+	}
+}
+
+// lose marks a container that does not run, and did not end as far as is known, as lost.
+func lose(s *corev1.ContainerStatus) {
+	if s.State.Terminated != nil {
+		return
+	}
+	no := false
+	s.Ready, s.Started = false, &no
+	s.State = corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{
+		ExitCode: 137, Reason: "ContainerStatusUnknown", Message: "The container could not be located when the pod was terminated",
+	}}
 }
 
 func initContainer(pod *corev1.Pod, c *corev1.Container) bool {

@@ -60,8 +60,8 @@ a ready=false started=false ContainerCreating
 b ready=false started=false ContainerCreating
 PodReadyToStartContainers=False 
 Initialized=True 
-ContainersReady=False ContainersNotReady containers with unready status: [a b]
 Ready=False ContainersNotReady containers with unready status: [a b]
+ContainersReady=False ContainersNotReady containers with unready status: [a b]
 PodScheduled=True 
 `,
 		},
@@ -72,8 +72,8 @@ a ready=true started=true running
 b ready=true started=true running
 PodReadyToStartContainers=True 
 Initialized=True 
-ContainersReady=True 
 Ready=True 
+ContainersReady=True 
 PodScheduled=True 
 `,
 		},
@@ -90,8 +90,8 @@ x/open=True
 x/shut=False 
 PodReadyToStartContainers=True 
 Initialized=True 
-ContainersReady=True 
 Ready=False ReadinessGatesNotReady the status of pod readiness gate "x/shut" is not "True", but False, corresponding condition of pod readiness gate "x/none" does not exist.
+ContainersReady=True 
 PodScheduled=True 
 `,
 		},
@@ -104,8 +104,8 @@ a ready=false started=false PodInitializing
 b ready=false started=false PodInitializing
 PodReadyToStartContainers=True 
 Initialized=False ContainersNotInitialized containers with incomplete status: [s]
-ContainersReady=False ContainersNotReady containers with unready status: [s a b]
 Ready=False ContainersNotReady containers with unready status: [s a b]
+ContainersReady=False ContainersNotReady containers with unready status: [s a b]
 PodScheduled=True 
 `,
 		},
@@ -117,8 +117,8 @@ a ready=false started=false CrashLoopBackOff, before: exit 1
 b ready=true started=true running
 PodReadyToStartContainers=True 
 Initialized=True 
-ContainersReady=False ContainersNotReady containers with unready status: [a]
 Ready=False ContainersNotReady containers with unready status: [a]
+ContainersReady=False ContainersNotReady containers with unready status: [a]
 PodScheduled=True 
 `,
 		},
@@ -131,8 +131,8 @@ a ready=true started=true running
 b ready=true started=true running
 PodReadyToStartContainers=True 
 Initialized=True 
-ContainersReady=True 
 Ready=True 
+ContainersReady=True 
 PodScheduled=True 
 `,
 		},
@@ -145,8 +145,8 @@ a ready=true started=true running
 b ready=true started=true running
 PodReadyToStartContainers=True 
 Initialized=True 
-ContainersReady=False ContainersNotReady containers with unready status: [s]
 Ready=False ContainersNotReady containers with unready status: [s]
+ContainersReady=False ContainersNotReady containers with unready status: [s]
 PodScheduled=True 
 `,
 		},
@@ -158,8 +158,8 @@ a ready=true started=true running
 b ready=false started=false ErrImagePull
 PodReadyToStartContainers=True 
 Initialized=True 
-ContainersReady=False ContainersNotReady containers with unready status: [b]
 Ready=False ContainersNotReady containers with unready status: [b]
+ContainersReady=False ContainersNotReady containers with unready status: [b]
 PodScheduled=True 
 `,
 		},
@@ -171,8 +171,8 @@ a ready=false started=false exit 0
 b ready=false started=false exit 0
 PodReadyToStartContainers=True 
 Initialized=True PodCompleted
-ContainersReady=False PodCompleted
 Ready=False PodCompleted
+ContainersReady=False PodCompleted
 PodScheduled=True 
 `,
 		},
@@ -186,8 +186,8 @@ a ready=true started=true running
 b ready=false started=false exit 0
 PodReadyToStartContainers=True 
 Initialized=True 
-ContainersReady=False ContainersNotReady containers with unready status: [b]
 Ready=False ContainersNotReady containers with unready status: [b]
+ContainersReady=False ContainersNotReady containers with unready status: [b]
 PodScheduled=True 
 `,
 		},
@@ -201,8 +201,8 @@ a ready=false started=false exit 0
 b ready=false started=false exit 0
 PodReadyToStartContainers=True 
 Initialized=True 
-ContainersReady=False PodFailed
 Ready=False PodFailed
+ContainersReady=False PodFailed
 PodScheduled=True 
 `,
 		},
@@ -214,8 +214,8 @@ a ready=false started=false exit 137
 b ready=false started=false exit 137
 PodReadyToStartContainers=False 
 Initialized=True 
-ContainersReady=False PodFailed
 Ready=False PodFailed
+ContainersReady=False PodFailed
 PodScheduled=True 
 `,
 		},
@@ -294,9 +294,9 @@ func TestOverlay(t *testing.T) {
 	want := corev1.PodStatus{
 		Phase: corev1.PodSucceeded, QOSClass: corev1.PodQOSBurstable, PodIP: "10.0.0.1",
 		Conditions: []corev1.PodCondition{
-			{Type: corev1.PodReady, Status: corev1.ConditionTrue},
 			{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue},
 			{Type: corev1.PodInitialized, Status: corev1.ConditionTrue},
+			{Type: corev1.PodReady, Status: corev1.ConditionTrue},
 		},
 	}
 	if diff := cmp.Diff(want, overlay(theirs, ours)); diff != "" {

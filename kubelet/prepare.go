@@ -13,6 +13,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"vigil/kubelet/untrusted"
 )
 
 // prepared is what a pod's worker has made ready for the pod's containers.
@@ -23,6 +25,8 @@ type prepared struct {
 	ported     string          // ID of the sandbox whose host ports are open
 	mountAfter time.Time       // not before is mounting tried again
 	usable     bool            // what there is of volumes is enough meanwhile
+
+	toldDevices bool // an event says that the pod waits for devices
 }
 
 // podDir is where a pod's files are; "" on nodes without any.
@@ -37,6 +41,13 @@ func (k *Kubelet) podDir(uid types.UID) string {
 // not 0, says that this is not done yet and when to try again.
 func (w *worker) prepare(ctx context.Context, pod *corev1.Pod) (wait time.Duration, err error) {
 	k := w.kubelet
+	if why := waitsForDevices(pod); why != "" {
+		if !w.prepared.toldDevices {
+			k.recorder.Eventf(pod, corev1.EventTypeWarning, "FailedPrepareDynamicResources", "Failed to prepare dynamic resources: %s", why)
+		}
+		w.prepared.toldDevices = true
+		return resyncPeriod, nil
+	}
 	if cgroups := k.config.Parts.Cgroups; cgroups != nil && !w.prepared.hasCgroup {
 		if w.prepared.cgroup, err = cgroups.Ensure(pod); err != nil {
 			k.recorder.Eventf(pod, corev1.EventTypeWarning, "FailedCreatePodContainer", "unable to ensure pod container exists: %v", err)
@@ -76,12 +87,25 @@ func (w *worker) prepare(ctx context.Context, pod *corev1.Pod) (wait time.Durati
 	for _, message := range messages {
 		k.recorder.Event(pod, corev1.EventTypeWarning, "FailedMount", message)
 	}
-	w.warn(ctx, "cannot mount volumes", pod, err)
+	w.warn(ctx, "the kubelet could not mount the volumes of a pod; it tries again", pod, err)
 	w.prepared.mountAfter = time.Now().Add(again)
 	if w.prepared.usable {
 		return 0, nil // the pod runs on with what it has
 	}
 	return again, nil
+}
+
+// waitsForDevices says why a pod that names resource claims does not start; "" for others. Nothing prepares devices on this node yet, and
+// a container must not run without its own.
+func waitsForDevices(pod *corev1.Pod) string {
+	if len(pod.Spec.ResourceClaims) == 0 {
+		return ""
+	}
+	names := make([]string, 0, len(pod.Spec.ResourceClaims))
+	for i := range pod.Spec.ResourceClaims {
+		names = append(names, pod.Spec.ResourceClaims[i].Name)
+	}
+	return fmt.Sprintf("devices of resource claims cannot be prepared yet, and the pod names some (%s)", strings.Join(names, ", "))
 }
 
 // makePodDirs makes the directory of a pod with upstream's modes (kubelet_pods.go makePodDataDirs).
@@ -119,7 +143,7 @@ func (w *worker) release(ctx context.Context, pod *corev1.Pod) error {
 		parts.Objects.Unregister(w.uid)
 	}
 	if dir := w.kubelet.podDir(w.uid); dir != "" && parts.Volumes == nil {
-		if err := os.RemoveAll(dir); err != nil {
+		if err := untrusted.Remove(ctx, dir); err != nil {
 			return fmt.Errorf("remove the pod's directory: %w", err)
 		}
 	}

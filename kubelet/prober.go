@@ -360,8 +360,8 @@ func (k *Kubelet) ask(ctx context.Context, q question) (probe.Result, string, er
 
 // probeTarget is a container as probes and hooks ask it: over the runtime for commands.
 func (k *Kubelet) probeTarget(c *corev1.Container, id, ip string) probe.Target {
-	return probe.Target{Container: c, PodIP: ip, Exec: func(ctx context.Context, command []string, timeout time.Duration) ([]byte, int, error) {
-		output, code, err := k.config.Runtime.Exec(ctx, id, command, timeout)
+	return probe.Target{Container: c, PodIP: ip, Exec: func(ctx context.Context, command []string, timeout time.Duration, limit int) ([]byte, int, error) {
+		output, code, err := k.config.Runtime.Exec(ctx, id, command, timeout, limit)
 		if errors.Is(err, ErrExecTimeout) {
 			err = probe.ErrTimeout
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"sync"
@@ -17,6 +18,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"vigil/internal/panics"
 	"vigil/kubelet/probe"
 )
 
@@ -373,4 +375,17 @@ func TestProber_Metrics(t *testing.T) {
 			t.Errorf("after the pod has gone: %v, %v", families, err)
 		}
 	})
+}
+
+// A probe that panics counts as one that could not be asked.
+func TestProber_Panic(t *testing.T) {
+	counted := panics.Count(panics.Probe)
+	k := &Kubelet{config: Config{Logger: slog.New(slog.NewTextHandler(t.Output(), nil))}}
+	result, _, err := k.makeProber().ask(t.Context(), question{pod: &corev1.Pod{}, container: &corev1.Container{}}) // without a spec
+	if result != probe.Failure || err == nil || !strings.HasPrefix(err.Error(), "panicked: ") {
+		t.Errorf("got %v, %v", result, err)
+	}
+	if n := panics.Count(panics.Probe) - counted; n != 1 {
+		t.Errorf("%d panics were counted, want 1", n)
+	}
 }

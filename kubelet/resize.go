@@ -146,7 +146,7 @@ func (w *worker) resize(ctx context.Context, pod *corev1.Pod, now observed) (wai
 			k.recorder.Event(pod, corev1.EventTypeWarning, "ResizeError", resizeMessage("error", pod, err.Error()))
 		}
 		w.resizing.failed = err.Error()
-		w.warn(ctx, "cannot resize pod", pod, err)
+		w.warn(ctx, "the kubelet could not resize a pod; it tries again", pod, err)
 		return lastRetryDelay, nil
 	}
 	w.resizing.inProgress, w.resizing.failed = false, ""
@@ -190,12 +190,14 @@ func most(a, b corev1.ResourceList) corev1.ResourceList {
 }
 
 // resizeConditions tells of a resize that is not done.
-func (w *worker) resizeConditions(pod *corev1.Pod, status *corev1.PodStatus) {
+func (w *worker) resizeConditions(l *conditionList) {
 	r := &w.resizing
-	transient(pod, status, corev1.PodResizePending, r.pending != "", r.pending, r.message)
-	reason := ""
-	if r.failed != "" {
-		reason = corev1.PodReasonError
+	if r.pending != "" {
+		l.set(corev1.PodResizePending, true, r.pending, r.message)
 	}
-	transient(pod, status, corev1.PodResizeInProgress, r.inProgress, reason, r.failed)
+	if r.inProgress && r.failed != "" {
+		l.set(corev1.PodResizeInProgress, true, corev1.PodReasonError, r.failed)
+	} else if r.inProgress {
+		l.set(corev1.PodResizeInProgress, true, "", "")
+	}
 }

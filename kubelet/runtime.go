@@ -43,9 +43,9 @@ type Runtime interface {
 	RemoveContainer(ctx context.Context, id string) error
 	// ResizeContainer gives a container that runs other resources.
 	ResizeContainer(ctx context.Context, pod *corev1.Pod, container *corev1.Container, id string) error
-	// Exec runs a command in a container and returns what it printed to both outputs. err is about the attempt, not about what
-	// the command exited with; it is ErrExecTimeout when the command took longer than timeout (0: no limit).
-	Exec(ctx context.Context, id string, command []string, timeout time.Duration) (output []byte, exitCode int, err error)
+	// Exec runs a command in a container and returns what it printed to both outputs, the first limit bytes of it (0: all). err is about the
+	// attempt, not about what the command exited with; it is ErrExecTimeout when the command took longer than timeout (0: no limit).
+	Exec(ctx context.Context, id string, command []string, timeout time.Duration, limit int) (output []byte, exitCode int, err error)
 
 	// Collect removes ended containers that nobody will ask for: all but the newest two attempts of each name, and everything of
 	// pods for which wanted says false.

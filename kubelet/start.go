@@ -12,9 +12,11 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"vigil/internal/panics"
 )
 
-// launch starts containers of one pod, within one round of its worker.
+// startContainer starts containers of one pod, within one round of its worker.
 type launch struct {
 	*worker
 	pod     *corev1.Pod // with its addresses in the status
@@ -43,7 +45,8 @@ func (l *launch) prefetch(containers []*corev1.Container) {
 		pod := l.pod
 		l.kubelet.running.Go(func() {
 			defer close(answer.done)
-			answer.image, answer.err = l.ensureImage(pod, c)
+			answer.image, answer.err = panics.Call(l.kubelet.config.Logger, panics.PodWorker, func() (Image, error) { return l.ensureImage(pod, c) },
+				"namespace", pod.Namespace, "pod", pod.Name)
 		})
 	}
 }
@@ -100,7 +103,7 @@ func (l *launch) start(ctx context.Context, c *corev1.Container) (wait time.Dura
 		}
 		return l.imageFailed(c, err)
 	}
-	if err := l.launch(ctx, c, image); err != nil {
+	if err := l.startContainer(ctx, c, image); err != nil {
 		return l.startFailed(ctx, c, err)
 	}
 	delete(l.waiting, c.Name)
@@ -162,7 +165,7 @@ func (l *launch) startFailed(ctx context.Context, c *corev1.Container, err error
 	if reason != "PostStartHookError" { // that has an event of its own, without the message: it may tell secrets
 		l.kubelet.recorder.Eventf(containerReference(l.pod, c), corev1.EventTypeWarning, "Failed", "Error: %v", err)
 	}
-	l.warn(ctx, "cannot start container "+c.Name, l.pod, err)
+	l.warn(ctx, "the kubelet could not start a container; it tries again with back-off if the pod's restart policy says so", l.pod, err, "container", c.Name)
 	return l.holdUp(c, reason, err.Error())
 }
 
@@ -177,8 +180,8 @@ func (l *launch) holdUp(c *corev1.Container, reason, message string) (wait time.
 	return next.retry
 }
 
-// launch creates a container, starts it and runs its postStart hook. It fails with a *ContainerError.
-func (l *launch) launch(ctx context.Context, c *corev1.Container, image Image) error {
+// startContainer creates a container, starts it and runs its postStart hook. It fails with a *ContainerError.
+func (l *launch) startContainer(ctx context.Context, c *corev1.Container, image Image) error {
 	k, reference := l.kubelet, containerReference(l.pod, c)
 	options, done, err := l.options(ctx, c)
 	if done != nil {
@@ -209,7 +212,7 @@ func (l *launch) launch(ctx context.Context, c *corev1.Container, image Image) e
 	k.recorder.Event(reference, corev1.EventTypeWarning, "FailedPostStartHook", "PostStartHook failed")
 	running := &Container{ID: id, Name: c.Name, State: ContainerRunning}
 	if err := l.killContainer(l.hold, l.pod, kill{container: running, spec: c, message: "FailedPostStartHook"}); err != nil {
-		l.warn(ctx, "cannot stop container "+c.Name, l.pod, err)
+		l.warn(ctx, "the kubelet could not stop a container whose postStart hook failed; it tries again", l.pod, err, "container", c.Name)
 	}
 	return &ContainerError{Reason: "PostStartHookError", Message: failed.Error()}
 }

@@ -204,7 +204,7 @@ func (k *Kubelet) removeMirrors(ctx context.Context) {
 	k.mu.Unlock()
 	for _, mirror := range orphans {
 		if err := k.deleteMirror(ctx, mirror); err != nil && ctx.Err() == nil {
-			k.config.Logger.Warn("cannot delete mirror pod", "namespace", mirror.Namespace, "pod", mirror.Name, "error", err)
+			k.config.Logger.Warn("the kubelet could not delete the mirror of a static pod that is gone; it tries again", "namespace", mirror.Namespace, "pod", mirror.Name, "error", err)
 		}
 	}
 }

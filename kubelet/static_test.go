@@ -3,6 +3,7 @@ package kubelet_test
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"net"
 	"os"
 	"path/filepath"
@@ -167,5 +168,23 @@ func TestManifests_MayNotReferenceObjects(t *testing.T) {
 	pods, err := c.client.CoreV1().Pods("default").List(t.Context(), metav1.ListOptions{})
 	if err != nil || len(pods.Items) != 1 {
 		t.Errorf("pods: %v, %v", pods, err)
+	}
+}
+
+// Of a manifest's fields that nobody heeds the node's log tells, once.
+func TestManifests_FieldsOfDisabledFeatures(t *testing.T) {
+	c, dir := startCluster(t), t.TempDir()
+	writeManifest(t, dir, "web.yaml", fmt.Sprintf(manifest, "1", "one")+"  volumes:\n  - {name: v, emptyDir: {mode: 0700}}\n")
+	var log strings.Builder
+	stop := c.run(t, simulated.New(network), func(config *kubelet.Config) {
+		config.StaticPodPath, config.Logger = dir, slog.New(slog.NewTextHandler(&log, nil))
+	})
+	pod := c.wait(t, "web-node-1", "runs", func(p *corev1.Pod) bool { return p != nil && p.Status.Phase == corev1.PodRunning })
+	stop()
+	if pod.Spec.Volumes[0].EmptyDir.Mode != nil {
+		t.Error("the mirror has the field")
+	}
+	if n := strings.Count(log.String(), "spec.volumes[0].emptyDir.mode: dropped"); n != 1 {
+		t.Errorf("told %d times:\n%s", n, log.String())
 	}
 }

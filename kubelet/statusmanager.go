@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"strconv"
 	"sync"
@@ -14,12 +15,20 @@ import (
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
+
+	"vigil/internal/panics"
 )
 
-// writersLimit bounds how many statuses are being written at once.
-const writersLimit = 16
+const (
+	// writersLimit bounds how many statuses are being written at once.
+	writersLimit = 16
+	// arrivalDelay is how long the status of a pod that has just arrived waits for the next one. A pod that has started by then is
+	// written once; otherwise people see after that long what it waits for.
+	arrivalDelay = 100 * time.Millisecond
+)
 
 // statusManager writes pod statuses, the newest of each pod, of several pods at once and of each in the order in which they
 // changed. A status that changes while it waits is written once.
@@ -36,12 +45,31 @@ type statusManager struct {
 
 // podRecord is what is known and wanted of one pod's status.
 type podRecord struct {
-	pod    *corev1.Pod // the newest object known, from the watch or from a write; of a static pod its mirror, nil when there is none
+	pod    *apiPod // the newest object known, from the watch or from a write; of a static pod its mirror, nil when there is none
 	static bool
 	want   corev1.PodStatus
 	wants  bool          // want has been set
+	sets   int           // how often
+	held   bool          // want is that of a pod that has just arrived, and waits for arrivalDelay or for the next
 	queued bool          // want differs from what the API server has, and a writer will see to it
 	idle   chan struct{} // closed when want has been written; nil when nobody waits
+}
+
+// apiPod is what a record keeps of a pod's object: not its spec.
+type apiPod struct {
+	namespace, name string
+	uid             types.UID
+	version         string           // resource version
+	status          corev1.PodStatus // shared: never change what it points to
+}
+
+func apiPodOf(pod *corev1.Pod) *apiPod {
+	return &apiPod{namespace: pod.Namespace, name: pod.Name, uid: pod.UID, version: pod.ResourceVersion, status: pod.Status}
+}
+
+// object returns the pod with what is known of it.
+func (p *apiPod) object() *corev1.Pod {
+	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: p.namespace, Name: p.name, UID: p.uid, ResourceVersion: p.version}, Status: p.status}
 }
 
 func newStatusManager(client clients, logger *slog.Logger, running *group) *statusManager {
@@ -59,21 +87,48 @@ func (m *statusManager) begin(ctx context.Context) {
 func (m *statusManager) set(pod *corev1.Pod, status corev1.PodStatus) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	r := m.setLocked(pod, status)
+	switch {
+	case r.held:
+		m.queueLocked(pod.UID, r)
+	case !r.queued && !r.asWanted():
+		m.queueLocked(pod.UID, r)
+	}
+}
+
+// arrived is like set, for the status of a pod that nothing was started of yet: it is written when no other has followed for arrivalDelay.
+func (m *statusManager) arrived(pod *corev1.Pod, status corev1.PodStatus) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	r := m.setLocked(pod, status)
+	if r.queued || r.asWanted() {
+		return
+	}
+	r.queued, r.held = true, true
+	time.AfterFunc(arrivalDelay, func() {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		if m.pods[pod.UID] == r && r.held {
+			m.queueLocked(pod.UID, r)
+		}
+	})
+}
+
+func (m *statusManager) setLocked(pod *corev1.Pod, status corev1.PodStatus) *podRecord {
 	r := m.pods[pod.UID]
 	if r == nil {
 		r = m.recordLocked(pod)
 	}
 	r.see(pod)
 	r.want, r.wants = status, true
-	if !r.queued && !r.asWanted() {
-		m.queueLocked(pod.UID, r)
-	}
+	r.sets++
+	return r
 }
 
 func (m *statusManager) recordLocked(pod *corev1.Pod) *podRecord {
-	r := &podRecord{pod: pod}
-	if FromManifest(pod) {
-		r.pod, r.static = nil, true
+	r := &podRecord{static: FromManifest(pod)}
+	if !r.static {
+		r.pod = apiPodOf(pod)
 	}
 	m.pods[pod.UID] = r
 	return r
@@ -81,8 +136,8 @@ func (m *statusManager) recordLocked(pod *corev1.Pod) *podRecord {
 
 // see takes note of an object that is newer than the one known.
 func (r *podRecord) see(pod *corev1.Pod) {
-	if !r.static && newer(pod, r.pod) {
-		r.pod = pod
+	if !r.static && olderVersion(r.pod.version, pod.ResourceVersion) {
+		r.pod = apiPodOf(pod)
 	}
 }
 
@@ -97,9 +152,9 @@ func (m *statusManager) mirror(pod, mirror *corev1.Pod) {
 	switch {
 	case r.pod == nil:
 		r.want = remember(r.want, mirror.Status)
-		r.pod = mirror
-	case r.pod.UID != mirror.UID || newer(mirror, r.pod):
-		r.pod = mirror
+		r.pod = apiPodOf(mirror)
+	case r.pod.uid != mirror.UID || olderVersion(r.pod.version, mirror.ResourceVersion):
+		r.pod = apiPodOf(mirror)
 	}
 	if !r.queued && r.wants && !r.asWanted() {
 		m.queueLocked(pod.UID, r)
@@ -136,7 +191,10 @@ func (m *statusManager) current(pod *corev1.Pod) bool {
 		return false
 	}
 	r.see(pod)
-	return pod.Status.Phase == r.want.Phase && apiequality.Semantic.DeepEqual(pod.Status, overlay(pod.Status, r.want))
+	if r.pod.version == pod.ResourceVersion {
+		r.pod.status = pod.Status // it is the same as what a write has answered with, which need not be kept then
+	}
+	return pod.Status.Phase == r.want.Phase && sameStatus(pod.Status, overlay(pod.Status, r.want))
 }
 
 // latest returns the pod with what the kubelet last wanted its status to be, which the watch may not have brought back yet.
@@ -155,9 +213,9 @@ func (m *statusManager) latest(pod *corev1.Pod) *corev1.Pod {
 	case r.static:
 		current.Status = r.want
 	case r.wants:
-		current.Status = overlay(r.pod.Status, r.want)
+		current.Status = overlay(r.pod.status, r.want)
 	default:
-		current.Status = r.pod.Status
+		current.Status = r.pod.status
 	}
 	return &current
 }
@@ -166,14 +224,27 @@ func (r *podRecord) asWanted() bool {
 	if r.pod == nil {
 		return true // there is nothing to write to
 	}
-	return apiequality.Semantic.DeepEqual(r.pod.Status, overlay(r.pod.Status, r.want))
+	return sameStatus(r.pod.status, overlay(r.pod.status, r.want))
+}
+
+// sameStatus compares two statuses. In which order their conditions stand is worth no write: others append theirs behind the kubelet's.
+func sameStatus(a, b corev1.PodStatus) bool {
+	if len(a.Conditions) != len(b.Conditions) {
+		return false
+	}
+	for i := range a.Conditions {
+		if other := conditionOf(b.Conditions, a.Conditions[i].Type); other == nil || !apiequality.Semantic.DeepEqual(a.Conditions[i], *other) {
+			return false
+		}
+	}
+	a.Conditions, b.Conditions = nil, nil
+	return apiequality.Semantic.DeepEqual(a, b)
 }
 
 // overlay puts what the kubelet says of a pod over what the API server has, and leaves alone what others say. A pod that has
 // ended stays so. The result shares with both all but the list of conditions.
 func overlay(theirs, ours corev1.PodStatus) corev1.PodStatus {
 	status := theirs
-	status.Conditions = slices.Clone(theirs.Conditions)
 	if !finished(&corev1.Pod{Status: theirs}) {
 		status.Phase, status.Reason, status.Message = ours.Phase, ours.Reason, ours.Message
 	}
@@ -182,27 +253,21 @@ func overlay(theirs, ours corev1.PodStatus) corev1.PodStatus {
 	status.InitContainerStatuses, status.ContainerStatuses = ours.InitContainerStatuses, ours.ContainerStatuses
 	status.EphemeralContainerStatuses = ours.EphemeralContainerStatuses
 	status.AllocatedResources, status.Resources = ours.AllocatedResources, ours.Resources
-	for _, kind := range passing {
-		if !slices.ContainsFunc(ours.Conditions, func(c corev1.PodCondition) bool { return c.Type == kind }) {
-			status.Conditions = slices.DeleteFunc(status.Conditions, func(c corev1.PodCondition) bool { return c.Type == kind })
-		}
-	}
-	for _, c := range ours.Conditions {
-		if !slices.Contains(owned, c.Type) && c.Type != corev1.DisruptionTarget {
-			continue
-		}
-		at := slices.IndexFunc(status.Conditions, func(have corev1.PodCondition) bool { return have.Type == c.Type })
-		if at < 0 {
-			status.Conditions = append(status.Conditions, c)
-		} else if c.Type != corev1.DisruptionTarget { // whoever said it first is right
-			status.Conditions[at] = c
+	status.Conditions = appendOthers(make([]corev1.PodCondition, 0, max(len(theirs.Conditions), len(ours.Conditions))), theirs.Conditions)
+	for i := range ours.Conditions {
+		c := &ours.Conditions[i]
+		switch {
+		case slices.Contains(owned, c.Type):
+			status.Conditions = append(status.Conditions, *c)
+		case c.Type == corev1.DisruptionTarget && conditionOf(theirs.Conditions, c.Type) == nil: // whoever said it first is right
+			status.Conditions = append(status.Conditions, *c)
 		}
 	}
 	return status
 }
 
 func (m *statusManager) queueLocked(uid types.UID, r *podRecord) {
-	r.queued = true
+	r.queued, r.held = true, false
 	if ctx := m.ctx; ctx != nil && ctx.Err() == nil {
 		m.running.Go(func() { m.keep(ctx, uid, r) })
 	}
@@ -269,10 +334,11 @@ func (m *statusManager) writeNewest(ctx context.Context, uid types.UID, r *podRe
 		m.mu.Unlock()
 		return false
 	}
-	pod, want := r.pod, overlay(r.pod.Status, r.want)
+	pod, want, sets := r.pod.object(), overlay(r.pod.status, r.want), r.sets
 	m.mu.Unlock()
 
-	updated, err := m.write(ctx, pod, want)
+	updated, err := panics.Call(m.logger, panics.PodStatus, func() (*corev1.Pod, error) { return m.write(ctx, pod, want) },
+		"namespace", pod.Namespace, "pod", pod.Name)
 	if ctx.Err() != nil {
 		return false
 	}
@@ -283,14 +349,14 @@ func (m *statusManager) writeNewest(ctx context.Context, uid types.UID, r *podRe
 		r.done()
 		return false
 	case err != nil:
-		m.logger.Warn("cannot write pod status", "namespace", pod.Namespace, "pod", pod.Name, "error", err)
+		m.logger.Warn("the kubelet could not write a pod's status; it tries again", "namespace", pod.Namespace, "pod", pod.Name, "error", err)
 		time.AfterFunc(retryDelay, func() { m.retry(uid, r) })
 		return false
 	}
-	if newer(updated, r.pod) {
-		r.pod = updated
+	if olderVersion(r.pod.version, updated.ResourceVersion) {
+		r.pod = apiPodOf(updated)
 	}
-	if r.asWanted() {
+	if r.sets == sets || r.asWanted() { // what the API server has made of it, it would make of it again
 		r.done()
 		return false
 	}
@@ -305,26 +371,85 @@ func (m *statusManager) retry(uid types.UID, r *podRecord) {
 	}
 }
 
-// write sends what differs. The uid in the patch makes it fail for another pod of the same name.
+// write sends what differs. The server need not look for fields it does not know: nobody reads what it would say of them.
 func (m *statusManager) write(ctx context.Context, pod *corev1.Pod, want corev1.PodStatus) (*corev1.Pod, error) {
-	before, err := json.Marshal(corev1.Pod{ObjectMeta: metav1.ObjectMeta{UID: ""}, Status: pod.Status})
+	patch, err := statusPatch(pod, want)
+	if err != nil {
+		return nil, err
+	}
+	options := metav1.PatchOptions{FieldValidation: metav1.FieldValidationIgnore}
+	return m.client.CoreV1().Pods(pod.Namespace).Patch(ctx, pod.Name, types.StrategicMergePatchType, patch, options, "status")
+}
+
+// podSchema says how lists of a pod merge.
+var podSchema = sync.OnceValues(func() (strategicpatch.PatchMetaFromStruct, error) {
+	return strategicpatch.NewPatchMetaFromStruct(corev1.Pod{})
+})
+
+// statusPatch makes the strategic merge patch that turns a pod's status into want. The uid in it makes it fail for another pod of the
+// same name.
+func statusPatch(pod *corev1.Pod, want corev1.PodStatus) ([]byte, error) {
+	schema, err := podSchema()
+	if err != nil {
+		return nil, fmt.Errorf("read the schema of pods: %w", err)
+	}
+	have := pod.Status
+	replaced := replacedLists(&have, &want)
+	before, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&have)
 	if err != nil {
 		return nil, fmt.Errorf("encode status: %w", err)
 	}
-	after, err := json.Marshal(corev1.Pod{ObjectMeta: metav1.ObjectMeta{UID: pod.UID}, Status: want})
+	after, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&want)
 	if err != nil {
 		return nil, fmt.Errorf("encode status: %w", err)
 	}
-	patch, err := strategicpatch.CreateTwoWayMergePatch(before, after, corev1.Pod{})
+	changes, err := strategicpatch.CreateTwoWayMergeMapPatchUsingLookupPatchMeta(map[string]any{"status": before}, map[string]any{"status": after}, schema)
 	if err != nil {
 		return nil, fmt.Errorf("compare statuses: %w", err)
 	}
-	return m.client.CoreV1().Pods(pod.Namespace).Patch(ctx, pod.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
+	if len(replaced) > 0 {
+		status, ok := changes["status"].(map[string]any)
+		if !ok {
+			status = map[string]any{}
+			changes["status"] = status
+		}
+		maps.Copy(status, replaced)
+	}
+	changes["metadata"] = map[string]any{"uid": string(pod.UID)}
+	patch, err := json.Marshal(changes)
+	if err != nil {
+		return nil, fmt.Errorf("encode patch: %w", err)
+	}
+	return patch, nil
 }
 
-// newer compares two versions of one object.
-func newer(a, b *corev1.Pod) bool {
-	x, errX := strconv.ParseUint(a.ResourceVersion, 10, 64)
-	y, errY := strconv.ParseUint(b.ResourceVersion, 10, 64)
-	return errX == nil && (errY != nil || x > y)
+// replacedLists takes the statuses of containers out of two statuses, and returns those that want has and that differ, under their names in
+// JSON. These lists have no merge key, so the patch has them as they are: they need not be compared field by field. A list that
+// want does not have stays where it is.
+func replacedLists(have, want *corev1.PodStatus) map[string]any {
+	replaced := map[string]any{}
+	for _, list := range []struct {
+		name       string
+		have, want *[]corev1.ContainerStatus
+	}{
+		{"containerStatuses", &have.ContainerStatuses, &want.ContainerStatuses},
+		{"initContainerStatuses", &have.InitContainerStatuses, &want.InitContainerStatuses},
+		{"ephemeralContainerStatuses", &have.EphemeralContainerStatuses, &want.EphemeralContainerStatuses},
+	} {
+		if len(*list.want) == 0 {
+			continue
+		}
+		if !apiequality.Semantic.DeepEqual(*list.have, *list.want) {
+			replaced[list.name] = *list.want
+		}
+		*list.have, *list.want = nil, nil
+	}
+	return replaced
+}
+
+// olderVersion says that a is an older resource version than b, or is none. Without b nothing is older.
+func olderVersion(a, b string) bool {
+	x, errX := strconv.ParseUint(a, 10, 64)
+	y, errY := strconv.ParseUint(b, 10, 64)
+	return errY == nil && (errX != nil || x < y)
 }

@@ -2,6 +2,7 @@ package kubelet
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -10,11 +11,18 @@ import (
 	"vigil/kubelet/internal/expand"
 )
 
+// subPathLimit is how long a path may be, in bytes (PATH_MAX).
+const subPathLimit = 4096
+
 // subPaths returns the container with the subPathExpr of its volumeMounts expanded into subPath; it is the same container when
 // there is none. It fails for a variable that is missing or empty, in upstream's words.
 func subPaths(container *corev1.Container, env []EnvVar) (*corev1.Container, error) {
 	if !slices.ContainsFunc(container.VolumeMounts, func(m corev1.VolumeMount) bool { return m.SubPathExpr != "" }) {
 		return container, nil
+	}
+	values := make(map[string]string, len(env))
+	for _, v := range env {
+		values[v.Name] = v.Value
 	}
 	expanded := *container
 	expanded.VolumeMounts = slices.Clone(container.VolumeMounts)
@@ -23,19 +31,20 @@ func subPaths(container *corev1.Container, env []EnvVar) (*corev1.Container, err
 		if mount.SubPathExpr == "" {
 			continue
 		}
-		var missing []string
-		mount.SubPath = expand.String(mount.SubPathExpr, func(name string) (string, bool) {
-			at := slices.IndexFunc(env, func(v EnvVar) bool { return v.Name == name })
-			if at < 0 || env[at].Value == "" {
-				missing = append(missing, name)
-				return "", true
+		missing := map[string]bool{}
+		path, err := expand.String(mount.SubPathExpr, func(name string) (string, bool) {
+			if values[name] == "" {
+				missing[name] = true
 			}
-			return env[at].Value, true
-		})
+			return values[name], true
+		}, subPathLimit)
 		if len(missing) > 0 {
-			slices.Sort(missing)
-			return nil, fmt.Errorf("missing value for %s", strings.Join(slices.Compact(missing), ", "))
+			return nil, fmt.Errorf("missing value for %s", strings.Join(slices.Sorted(maps.Keys(missing)), ", "))
 		}
+		if err != nil {
+			return nil, fmt.Errorf("subPathExpr of the volumeMount at %s: it stands for more than %d bytes", mount.MountPath, subPathLimit)
+		}
+		mount.SubPath = path
 		mount.SubPathExpr = ""
 	}
 	return &expanded, nil

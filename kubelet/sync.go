@@ -23,6 +23,18 @@ type observed struct {
 	health     map[string]health                      // what probes say of containers that run, by ID; not in it: all is well
 }
 
+// newest returns the newest attempt of a container: the one in the newest sandbox, else one that has ended in a sandbox before; nil
+// when there is neither.
+func (o observed) newest(name string) *Container {
+	if c := o.containers[name]; c != nil {
+		return c
+	}
+	if c := o.previous[name]; c != nil && c.State == ContainerExited {
+		return c
+	}
+	return nil
+}
+
 func (w *worker) observe(ctx context.Context, pod *corev1.Pod) (observed, error) {
 	sandbox, all, err := w.kubelet.config.Runtime.Pod(ctx, w.uid)
 	if err != nil {
@@ -60,21 +72,21 @@ func (w *worker) sync(ctx context.Context, pod *corev1.Pod, gone bool) (wait tim
 	pod = k.status.latest(pod)
 	now, err := w.observe(ctx, pod)
 	if err != nil {
-		w.warn(ctx, "cannot sync pod", pod, err)
+		w.warn(ctx, "the kubelet could not bring a pod to where it should be; it tries again", pod, err)
 		return retryDelay, false
 	}
 	w.judge(pod)
 	if w.static && w.ended && !gone { // people see why it does not run
 		if err := k.keepMirror(ctx, pod); err != nil {
-			w.warn(ctx, "cannot show static pod", pod, err)
+			w.warn(ctx, "the kubelet could not write the mirror of a static pod; the pod runs all the same, and it tries again", pod, err)
 			defer func() { wait = earliest(wait, retryDelay) }()
 		}
 	}
 	switch {
 	case gone:
-		grace := forcedGrace
-		if w.static {
-			grace = specGrace(pod)
+		grace := deletionGrace(pod)
+		if w.orphan {
+			grace = leastGrace // nobody knows how much it wants
 		}
 		return w.end(ctx, pod, now, grace, func() (time.Duration, bool) { return w.clean(ctx, pod) })
 	case pod.DeletionTimestamp != nil:
@@ -89,7 +101,7 @@ func (w *worker) sync(ctx context.Context, pod *corev1.Pod, gone bool) (wait tim
 	wait, err = w.advance(ctx, pod, now)
 	reported := w.report(ctx, pod, false)
 	if err != nil {
-		w.warn(ctx, "cannot sync pod", pod, err)
+		w.warn(ctx, "the kubelet could not bring a pod to where it should be; it tries again", pod, err)
 		return earliest(wait, retryDelay), false
 	}
 	return earliest(wait, reported, w.untilDeadline(pod)), false
@@ -117,9 +129,9 @@ func (w *worker) judge(pod *corev1.Pod) {
 }
 
 // warn logs what a pod waits for. Its user learns it from the pod's events and status; the level is for who runs the node.
-func (w *worker) warn(ctx context.Context, what string, pod *corev1.Pod, err error) {
+func (w *worker) warn(ctx context.Context, what string, pod *corev1.Pod, err error, args ...any) {
 	if ctx.Err() == nil {
-		w.kubelet.config.Logger.Info(what, "namespace", pod.Namespace, "pod", pod.Name, "error", err)
+		w.kubelet.config.Logger.Info(what, append([]any{"namespace", pod.Namespace, "pod", pod.Name, "error", err}, args...)...)
 	}
 }
 
@@ -134,13 +146,17 @@ func (w *worker) report(ctx context.Context, pod *corev1.Pod, final bool) (wait 
 }
 
 func (w *worker) reportObserved(pod *corev1.Pod, now observed, final bool) {
-	k := w.kubelet
-	status := w.podStatus(k.allocations.allocated(k.status.latest(pod)), now, final)
-	k.status.set(pod, status)
+	status := w.statusOf(pod, now, final)
+	w.kubelet.status.set(pod, status)
 	if !w.ran && status.Phase == corev1.PodRunning {
 		w.ran = true
 		w.kubelet.metrics.running(w.began)
 	}
+}
+
+func (w *worker) statusOf(pod *corev1.Pod, now observed, final bool) corev1.PodStatus {
+	k := w.kubelet
+	return w.podStatus(k.allocations.allocated(k.status.latest(pod)), now, final)
 }
 
 // advance starts whatever should run and does not, and ends what should not run any more.
@@ -151,12 +167,12 @@ func (w *worker) advance(ctx context.Context, pod *corev1.Pod, now observed) (wa
 	again := time.Duration(0)
 	if w.static {
 		if err := w.kubelet.keepMirror(ctx, pod); err != nil {
-			w.warn(ctx, "cannot show static pod", pod, err)
+			w.warn(ctx, "the kubelet could not write the mirror of a static pod; the pod runs all the same, and it tries again", pod, err)
 			again = retryDelay
 		}
 	}
 	if now.sandbox == nil {
-		w.reportObserved(pod, now, false) // people see that the pod has arrived, however long it takes to start
+		w.kubelet.status.arrived(pod, w.statusOf(pod, now, false)) // people see that the pod is here, however long it takes to start
 	}
 	if wait, err := w.prepare(hold, pod); err != nil || wait > 0 {
 		if hold.Err() != nil {
@@ -241,7 +257,7 @@ func (l *launch) startAll(ctx context.Context, todo actions) (wait time.Duration
 
 // restart starts a container, unless it backs off from a crash.
 func (l *launch) restart(ctx context.Context, c *corev1.Container) (wait time.Duration) {
-	last := l.now.containers[c.Name]
+	last := l.now.newest(c.Name)
 	crashed := last != nil && last.State == ContainerExited && last.Requested == c.Image
 	if crashed && !l.waiting[c.Name].backsOff(c.Image) {
 		if left := time.Until(l.backoff.until(last)); left > 0 {

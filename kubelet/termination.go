@@ -11,12 +11,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-const (
-	// minimumGrace is what every container is given (kuberuntime_container.go minimumGracePeriodInSeconds).
-	minimumGrace = 2 * time.Second
-	// forcedGrace is what a pod is given that the API server has forgotten (kubelet.go SyncTerminatingRuntimePod).
-	forcedGrace = time.Second
-)
+// minimumGrace is what every container is given (kuberuntime_container.go minimumGracePeriodInSeconds).
+const minimumGrace = 2 * time.Second
 
 // stop is the end of a pod's containers, under way.
 type stop struct {
@@ -34,7 +30,7 @@ func (w *worker) end(ctx context.Context, pod *corev1.Pod, now observed, grace t
 			s.cancel()
 			w.stop = nil
 			if err != nil {
-				w.warn(ctx, "cannot stop pod", pod, err)
+				w.warn(ctx, "the kubelet could not stop the containers of a pod; it tries again", pod, err)
 				return retryDelay, false
 			}
 			w.stopped = true
@@ -61,7 +57,7 @@ func (w *worker) end(ctx context.Context, pod *corev1.Pod, now observed, grace t
 	s := &stop{grace: grace, cancel: cancel, done: make(chan error, 1)}
 	w.stop = s
 	w.kubelet.running.Go(func() {
-		s.done <- w.stopAll(stopping, pod, now, grace)
+		s.done <- w.guard(pod, func() error { return w.stopAll(stopping, pod, now, grace) })
 		w.signal()
 	})
 	return 0, false
@@ -111,7 +107,7 @@ func (w *worker) stopAll(ctx context.Context, pod *corev1.Pod, now observed, gra
 	begin := func(t *turn, before []*turn) {
 		go func() {
 			defer close(t.ended)
-			errs <- w.stopOne(ctx, pod, t, ips, grace, before)
+			errs <- w.guard(pod, func() error { return w.stopOne(ctx, pod, t, ips, grace, before) })
 		}()
 	}
 	for _, t := range own {
@@ -141,7 +137,7 @@ func (w *worker) stopOne(ctx context.Context, pod *corev1.Pod, t *turn, ips []st
 	began := time.Now()
 	if err := w.preStop(over, pod, t.spec, t.container.ID, ips); err != nil {
 		w.kubelet.recorder.Event(containerReference(pod, t.spec), corev1.EventTypeWarning, "FailedPreStopHook", "PreStopHook failed")
-		w.warn(ctx, "preStop hook failed", pod, err)
+		w.warn(ctx, "the preStop hook of a container failed; the kubelet stops the container all the same", pod, err)
 	}
 	for _, other := range before {
 		select {
@@ -199,7 +195,7 @@ func (w *worker) finishEnd(ctx context.Context, pod *corev1.Pod) (wait time.Dura
 		return wait
 	}
 	if err := w.release(ctx, pod); err != nil {
-		w.warn(ctx, "cannot clean up behind pod", pod, err)
+		w.warn(ctx, "the kubelet could not give back what a pod had of the node; it tries again", pod, err)
 		return retryDelay
 	}
 	w.evictionDone()
@@ -216,21 +212,24 @@ func (w *worker) finishDeletion(ctx context.Context, pod *corev1.Pod) (time.Dura
 		}
 	}
 	if err := w.release(ctx, pod); err != nil {
-		w.warn(ctx, "cannot clean up behind pod", pod, err)
+		w.warn(ctx, "the kubelet could not give back what a pod had of the node; it tries again", pod, err)
 		return retryDelay, false
 	}
 	w.evictionDone()
 	if !k.status.written(ctx, w.uid) {
 		return retryDelay, false
 	}
-	now := int64(0)
-	err := k.client.CoreV1().Pods(pod.Namespace).Delete(ctx, pod.Name, metav1.DeleteOptions{
-		GracePeriodSeconds: &now,
-		Preconditions:      &metav1.Preconditions{UID: &pod.UID},
-	})
-	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
-		w.warn(ctx, "cannot delete pod", pod, err)
-		return retryDelay, false
+	if time.Since(w.deleted) >= resyncPeriod { // what wakes the worker until the watch says that the pod is gone changes nothing
+		now := int64(0)
+		err := k.client.CoreV1().Pods(pod.Namespace).Delete(ctx, pod.Name, metav1.DeleteOptions{
+			GracePeriodSeconds: &now,
+			Preconditions:      &metav1.Preconditions{UID: &pod.UID},
+		})
+		if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+			w.warn(ctx, "the kubelet could not delete a pod that has ended; it tries again", pod, err)
+			return retryDelay, false
+		}
+		w.deleted = time.Now()
 	}
 	if _, done := w.clean(ctx, pod); !done { // nobody waits for what the runtime remembers of it
 		return retryDelay, false
@@ -251,7 +250,7 @@ func (w *worker) clean(ctx context.Context, pod *corev1.Pod) (time.Duration, boo
 		}
 	}
 	if err != nil {
-		w.warn(ctx, "cannot clean up behind pod", pod, err)
+		w.warn(ctx, "the kubelet could not give back what a pod had of the node; it tries again", pod, err)
 		return retryDelay, false
 	}
 	w.cleaned = true

@@ -11,19 +11,23 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"vigil/informer"
+	"vigil/internal/panics"
 )
 
 // resyncPeriod is how often a worker looks at its pod when nothing happens.
 const resyncPeriod = time.Minute
 
+// admitAgain is how long a pod waits whose admission panicked.
+const admitAgain = 5 * time.Second
+
 // worker brings one pod to where its spec wants it. It ends when the pod is gone from the API server and from the
-// runtime, or with the kubelet.
+// runtime, or with the kubelet. There is a goroutine only while there is something to look at: most pods just run.
 type worker struct {
 	kubelet *Kubelet
 	uid     types.UID
-	static  bool          // the pod comes from a manifest, not from the API server
-	wake    chan struct{} // holds one token when there is something to look at
-	remount atomic.Bool   // volumes want to be looked at, however long they were to be waited for
+	static  bool        // the pod comes from a manifest, not from the API server
+	orphan  bool        // only the node knows of the pod, and not its spec
+	remount atomic.Bool // volumes want to be looked at, however long they were to be waited for
 
 	rejected atomic.Bool   // the pod was never let in
 	victims  []*corev1.Pod // whom the pod was let in for, before its worker runs
@@ -34,8 +38,13 @@ type worker struct {
 	eviction *eviction
 	giveUp   context.CancelFunc // ends what may be given up of the round under way; nil between rounds
 	hooked   map[string]bool    // IDs of containers whose preStop hook was run
+	rounds   func()             // makes rounds while there is something to look at; nil: not begun, or over
+	busy     bool               // rounds is running
+	woken    bool               // there is something to look at
+	again    *time.Timer        // wakes the worker for its next look; nil before the first
 
-	// Used by the worker's goroutine only.
+	// Used by rounds only.
+	synced   bool // a round was made
 	began    time.Time
 	backoff  backoff
 	waiting  map[string]*waiting // containers that could not be started, by name
@@ -46,13 +55,15 @@ type worker struct {
 	ended    bool              // nothing is started any more
 	verdict  *corev1.PodStatus // phase, reason and message when it is the kubelet that ended the pod; else nil
 	released bool              // what the pod had of the node, beside the runtime, is given back
+	deleted  time.Time         // when the API server was told last that nothing of the pod is left
 	cleaned  bool              // the runtime has forgotten the pod
+	panicked time.Duration     // how long the worker waits after a round that panicked; 0: the last one did not
 	ran      bool              // the pod has been seen running, or was there before this kubelet
 }
 
 func newWorker(k *Kubelet, pod *corev1.Pod) *worker {
 	return &worker{
-		kubelet: k, uid: pod.UID, wake: make(chan struct{}, 1), pod: pod, static: FromManifest(pod),
+		kubelet: k, uid: pod.UID, pod: pod, static: FromManifest(pod),
 		began: time.Now(), backoff: remembered(pod), waiting: map[string]*waiting{}, ran: pod.Status.StartTime != nil,
 	}
 }
@@ -80,11 +91,14 @@ func (k *Kubelet) update(ctx context.Context, pod *corev1.Pod) {
 	w := k.workers[pod.UID]
 	if w == nil {
 		w = newWorker(k, pod)
-		k.admit(w, pod)
+		if !panics.Do(k.config.Logger, panics.PodAdmission, func() { k.admit(w, pod) }, "namespace", pod.Namespace, "pod", pod.Name, "uid", pod.UID) {
+			k.mu.Unlock()
+			k.updateLater(ctx, pod)
+			return
+		}
 		k.workers[pod.UID] = w
 		k.mu.Unlock()
-		w.signal()
-		k.running.Go(func() { w.run(ctx) })
+		w.begin(ctx)
 		return
 	}
 	k.mu.Unlock()
@@ -98,6 +112,19 @@ func (k *Kubelet) update(ctx context.Context, pod *corev1.Pod) {
 	if !sameButStatus(before, pod) || !k.status.current(pod) {
 		w.signal()
 	}
+}
+
+// updateLater takes note of a pod once more whose admission panicked, if it is still there then.
+func (k *Kubelet) updateLater(ctx context.Context, pod *corev1.Pod) {
+	time.AfterFunc(admitAgain, func() {
+		k.running.Go(func() {
+			if FromManifest(pod) {
+				k.startStatics(ctx)
+			} else {
+				k.addAgain(ctx, pod)
+			}
+		})
+	})
 }
 
 // sameButStatus compares what a worker looks at, all but the status.
@@ -148,10 +175,46 @@ func (k *Kubelet) lookAtVolumes(uid types.UID) {
 	}
 }
 
+// begin makes the worker look at its pod, now and whenever it is woken, until ctx ends.
+func (w *worker) begin(ctx context.Context) {
+	w.mu.Lock()
+	w.rounds = func() { w.run(ctx) }
+	w.mu.Unlock()
+	w.signal()
+}
+
+// signal wakes the worker.
 func (w *worker) signal() {
-	select {
-	case w.wake <- struct{}{}:
-	default:
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.woken = true
+	if w.busy || w.rounds == nil {
+		return
+	}
+	w.busy = true
+	w.kubelet.running.Go(w.rounds)
+}
+
+// takeSignal says whether the worker was woken since it looked last, or was asked to look again. Otherwise its goroutine is to end.
+func (w *worker) takeSignal(ctx context.Context) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !w.woken || ctx.Err() != nil {
+		w.busy = false
+		return false
+	}
+	w.woken = false
+	return true
+}
+
+// wakeIn wakes the worker after some time, instead of when it was to be woken last.
+func (w *worker) wakeIn(wait time.Duration) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.again == nil {
+		w.again = time.AfterFunc(wait, w.signal)
+	} else {
+		w.again.Reset(wait)
 	}
 }
 
@@ -184,38 +247,62 @@ func (w *worker) giveUpLocked() {
 	}
 }
 
+// run makes rounds until there is nothing to look at.
 func (w *worker) run(ctx context.Context) {
-	defer w.leave(ctx)
 	w.displace(ctx)
-	again := time.NewTimer(time.Hour)
-	defer again.Stop()
-	for operation := operationCreate; ; operation = operationSync {
-		select {
-		case <-ctx.Done():
-			return
-		case <-w.wake:
-		case <-again.C:
-		}
+	for w.takeSignal(ctx) {
+		operation := operationSync
 		pod, gone := w.newest()
-		if gone || pod.DeletionTimestamp != nil {
+		switch {
+		case gone || pod.DeletionTimestamp != nil:
 			operation = operationKill
+		case !w.synced:
+			operation = operationCreate
 		}
+		w.synced = true
 		began := time.Now()
-		wait, done := w.sync(ctx, pod, gone)
+		wait, done := w.round(ctx, pod, gone)
 		w.kubelet.metrics.round(operation, began)
 		if done {
+			w.leave(ctx)
 			return
 		}
 		if wait <= 0 {
 			wait = resyncPeriod
 		}
-		again.Reset(wait)
+		w.wakeIn(wait)
 	}
+}
+
+// round is sync for a pod that may make it panic: then the worker looks again after a time that doubles with each such round in a row.
+func (w *worker) round(ctx context.Context, pod *corev1.Pod, gone bool) (wait time.Duration, done bool) {
+	err := w.guard(pod, func() error {
+		wait, done = w.sync(ctx, pod, gone)
+		return nil
+	})
+	if err == nil {
+		w.panicked = 0
+		return wait, done
+	}
+	w.panicked = min(max(2*w.panicked, time.Second), resyncPeriod)
+	w.warn(ctx, "the kubelet could not bring a pod to where it should be; it tries again", pod, err)
+	return w.panicked, false
+}
+
+// guard calls f for a pod and makes an error of a panic.
+func (w *worker) guard(pod *corev1.Pod, f func() error) error {
+	return panics.Try(w.kubelet.config.Logger, panics.PodWorker, f, "namespace", pod.Namespace, "pod", pod.Name, "uid", pod.UID)
 }
 
 // leave forgets a pod whose worker has ended.
 func (w *worker) leave(ctx context.Context) {
 	k := w.kubelet
+	w.mu.Lock()
+	w.rounds, w.busy = nil, false
+	if w.again != nil {
+		w.again.Stop()
+	}
+	w.mu.Unlock()
 	k.mu.Lock()
 	delete(k.workers, w.uid)
 	k.mu.Unlock()
@@ -227,18 +314,18 @@ func (w *worker) leave(ctx context.Context) {
 	if w.static {
 		k.staticEnded(ctx)
 	} else {
-		k.addAgain(ctx, w)
+		pod, _ := w.newest()
+		k.addAgain(ctx, pod)
 	}
 }
 
-// addAgain takes note of a pod once more whose worker was told that it is gone, and which is there.
-func (k *Kubelet) addAgain(ctx context.Context, w *worker) {
-	pod, _ := w.newest()
+// addAgain takes note of a pod once more if the API server has it: its worker was told that it is gone, or it could not be admitted.
+func (k *Kubelet) addAgain(ctx context.Context, pod *corev1.Pod) {
 	object, there := k.pods.Indexer().Get(pod.Namespace, pod.Name)
 	if !there || ctx.Err() != nil {
 		return
 	}
-	if again, err := informer.As[*corev1.Pod](object); err == nil && again.UID == w.uid {
+	if again, err := informer.As[*corev1.Pod](object); err == nil && again.UID == pod.UID {
 		k.add(ctx, again, false)
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"testing"
+
+	"vigil/internal/need"
 )
 
 // Other implementations than Go's read the stream: zlib through Python, Perl and Node, gzip itself, as far as they are
@@ -35,9 +37,7 @@ func TestCompressor_OtherDecoders(t *testing.T) {
 		{"perl", "-MIO::Uncompress::Gunzip=gunzip", "-e", "gunzip($ARGV[0] => '-') or exit 1", file},
 	} {
 		t.Run(command[0], func(t *testing.T) {
-			if _, err := exec.LookPath(command[0]); err != nil {
-				t.Skip(err)
-			}
+			need.Program(t, command[0])
 			got, err := exec.CommandContext(t.Context(), command[0], command[1:]...).Output()
 			if err != nil || !bytes.Equal(got, plain.Bytes()) {
 				t.Errorf("%d bytes, want %d: %v", len(got), plain.Len(), err)

@@ -100,14 +100,19 @@ func clusterPod(tb testing.TB, typ *Type, i, controller int, rev int64) *Version
 // Random lists over a changing set of objects: whole, paged, selected, with huge items, in both encodings, with much and with hardly
 // any room for compressed forms.
 func TestCompressor_RandomLists(t *testing.T) {
+	rounds := 80
+	if testing.Short() {
+		rounds = 8
+	}
 	for _, limit := range []int{0, 1, 100_000, 300_000} {
 		t.Run(fmt.Sprint("limit ", limit), func(t *testing.T) {
+			t.Parallel()
 			r := newRand(uint64(limit))
 			typ := podType()
 			c := NewCompressor(limit)
 			items := clusterPods(t, typ, 100, 7)
 			rev := int64(5_000_000)
-			for range 80 {
+			for range rounds {
 				for range r.IntN(5) { // changes
 					i := r.IntN(len(items))
 					switch rev++; r.IntN(12) {

@@ -11,7 +11,7 @@ import (
 	"vigil/object/internal/transcode"
 )
 
-// encodings are the forms of a version that are made on demand, each at most once. Most versions are never asked for
+// encodings are the forms of a version that are made on demand, each once unless they have been released. Most versions are never asked for
 // any, so a Version holds only a pointer to them.
 type encodings struct {
 	mu       sync.Mutex // held while one is made; callers that come meanwhile wait for it
@@ -78,13 +78,42 @@ func (e *encodings) sizeBytes(v *Version) int {
 	return n
 }
 
-// encodings returns the place for the forms made on demand.
+// encodings returns the place for the forms made on demand. Who is given one that Release takes out at once makes the form for itself.
 func (v *Version) encodings() *encodings {
-	if made := v.made.Load(); made != nil {
-		return made
+	for {
+		if made := v.made.Load(); made != nil {
+			return made
+		}
+		if made := new(encodings); v.made.CompareAndSwap(nil, made) {
+			return made
+		}
 	}
-	v.made.CompareAndSwap(nil, &encodings{})
-	return v.made.Load()
+}
+
+// Release lets go of all forms that were made on demand: of a version that has been replaced for so long that hardly anybody will ask for
+// them once more. Who has one keeps it; who asks later has it made again.
+func (v *Version) Release() { v.made.Store(nil) }
+
+// ReleaseWatched lets go of the forms that watches ask for when the version is new, and keeps those that lists go on asking for. It
+// waits for nobody: while a form is being made it does nothing.
+func (v *Version) ReleaseWatched() {
+	made := v.made.Load()
+	if made == nil || !made.mu.TryLock() {
+		return
+	}
+	defer made.mu.Unlock()
+	if v.isProto() { // otherwise lists are made of it
+		made.metaWire.Store(nil)
+	}
+	listed := made.json.Load() != nil || made.metaJSON.Load() != nil || made.metaWire.Load() != nil || made.viewed.Load() != nil
+	for i := range made.packed {
+		made.packed[i].Store(nil)
+		made.packedMeta[i].Store(nil)
+		listed = listed || made.compressed[i].Load() != nil
+	}
+	if !listed {
+		v.made.Store(nil)
+	}
 }
 
 // JSON returns the object as JSON, with resource version, without a newline at the end. Kinds with a Go type have

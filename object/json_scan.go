@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 	"strings"
 
-	"vigil/object/internal/jsonscan"
+	"vigil/internal/jsonscan"
 )
 
 // jsonMeta returns a string member of metadata.

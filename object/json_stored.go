@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 
-	"vigil/object/internal/jsonscan"
+	"vigil/internal/jsonscan"
 )
 
 // Objects without protobuf (custom resources above all) are held as the JSON that is served: one line, the members

@@ -32,7 +32,7 @@ import (
 )
 
 // Version is one version of one object. It is immutable and safe for use by many goroutines; encodings that are made
-// on demand are made once and kept.
+// on demand are made once and kept until they are released.
 type Version struct {
 	typ  *Type
 	key  string

@@ -2,12 +2,15 @@ package pki
 
 import (
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"crypto/tls"
 	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
+	"net/http/httptrace"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -71,12 +74,45 @@ type reloading struct {
 type credentials struct {
 	digest    [sha256.Size]byte
 	transport *http.Transport
+
+	connected atomic.Bool   // there is a connection, as far as the last request knows
+	opening   chan struct{} // holds a token while a request goes ahead to open one
 }
 
 // RoundTrip is an http.RoundTripper's.
 func (r *reloading) RoundTrip(req *http.Request) (*http.Response, error) {
 	r.files.look()
-	return r.now.Load().transport.RoundTrip(req)
+	return r.now.Load().roundTrip(req)
+}
+
+// roundTrip lets one request go ahead where there is no connection, and the others wait until it is on its way. An http.Transport
+// opens a connection for each request that finds none, and uses one of them: a client that begins with several requests would pay for as many
+// handshakes.
+func (c *credentials) roundTrip(req *http.Request) (*http.Response, error) {
+	if !c.connected.Load() {
+		select {
+		case c.opening <- struct{}{}:
+		case <-req.Context().Done():
+			return nil, context.Cause(req.Context())
+		}
+		goOn := sync.OnceFunc(func() { <-c.opening })
+		defer goOn()
+		if c.connected.Load() {
+			goOn()
+		} else {
+			req = req.WithContext(httptrace.WithClientTrace(req.Context(), &httptrace.ClientTrace{WroteRequest: func(info httptrace.WroteRequestInfo) {
+				if info.Err == nil {
+					c.connected.Store(true)
+					goOn()
+				}
+			}}))
+		}
+	}
+	resp, err := c.transport.RoundTrip(req)
+	if err != nil && req.Context().Err() == nil {
+		c.connected.Store(false)
+	}
+	return resp, err
 }
 
 // CloseIdleConnections is what an http.Client looks for.
@@ -117,9 +153,9 @@ func (r *reloading) load() error {
 			return err
 		}
 	}
-	r.now.Store(&credentials{digest, utilnet.SetTransportDefaults(&http.Transport{
+	r.now.Store(&credentials{digest: digest, opening: make(chan struct{}, 1), transport: utilnet.SetTransportDefaults(&http.Transport{
 		Proxy:               http.ProxyFromEnvironment,
-		DialContext:         (&net.Dialer{Timeout: 30 * time.Second, KeepAlive: 30 * time.Second}).DialContext,
+		DialContext:         gatherDialer(&net.Dialer{Timeout: 30 * time.Second, KeepAlive: 30 * time.Second}),
 		TLSClientConfig:     conf,
 		TLSHandshakeTimeout: 10 * time.Second,
 		IdleConnTimeout:     90 * time.Second,

@@ -15,5 +15,5 @@
 //	DIR/kubelet.conf, DIR/nodes/NAME/kubelet.conf the same for the first node and for further ones
 //
 // [Ensure] makes what is missing, makes anew what is about to expire or lacks a name, and refuses what is damaged: it
-// never overwrites a file that it cannot read. Keys are ECDSA P-256. Start reading at layout.go, the table.
+// never overwrites a file that it cannot read. The authorities and the key of service accounts it makes only before the cluster has data. Keys are ECDSA P-256. Start reading at layout.go, the table.
 package pki

@@ -2,6 +2,7 @@ package pki
 
 import (
 	"context"
+	"crypto"
 	"crypto/x509"
 	"encoding/pem"
 	"errors"
@@ -18,7 +19,7 @@ import (
 
 // Ensure makes the certificates, keys and kubeconfigs of config that are missing, about to expire, or
 // that lack a name or address which config asks for. It is idempotent. It fails with ErrDamaged rather than replace a
-// file that it does not understand.
+// file that it does not understand, and with ErrLost rather than make anew what a cluster that has data cannot do without.
 func Ensure(config Config) (*Set, error) {
 	return ensure(config, time.Now())
 }
@@ -38,9 +39,9 @@ func Keep(ctx context.Context, config Config, log *slog.Logger) error {
 		set, err := Ensure(config)
 		switch {
 		case err != nil:
-			log.Warn("certificates cannot be renewed", "err", err)
+			log.Warn("the certificates of the cluster could not be renewed; that is tried again until they end", "error", err)
 		case len(set.Made) > 0:
-			log.Info("certificates were renewed", "files", set.Made)
+			log.Info("the certificates of the cluster were renewed", "files", set.Made)
 		}
 	}
 }
@@ -95,8 +96,20 @@ func (s *Set) ensureAuthority(file, commonName string, now time.Time) (*Pair, er
 		}
 		return ca, nil
 	}
-	if !errors.Is(err, fs.ErrNotExist) {
-		return nil, err
+	missing := errors.Is(err, fs.ErrNotExist)
+	if file != frontProxyCA { // that is known to servers of APIs only, which read it from the cluster
+		switch hasData, statErr := s.hasData(); {
+		case statErr != nil:
+			return nil, statErr
+		case hasData && missing:
+			return nil, fmt.Errorf("%w: certificate authority %[2]s.crt with its key %[2]s.key; a new one would lock out all nodes, users and other clients that have certificates of the old one: "+
+				"restore both from a backup, or, to lose all objects and begin anew, remove %[3]s", ErrLost, s.Path(file), s.Dir)
+		case hasData && errors.Is(err, ErrDamaged):
+			return nil, fmt.Errorf("%w; restore both files from a backup, or, to lose all objects and begin anew, remove %s", err, s.Dir)
+		}
+	}
+	if !missing && !errors.Is(err, errHalf) {
+		return nil, removable(err, s.Path(file))
 	}
 	ca, err = NewAuthority(commonName, now)
 	if err != nil {
@@ -108,8 +121,8 @@ func (s *Set) ensureAuthority(file, commonName string, now time.Time) (*Pair, er
 
 func (s *Set) ensureLeaf(row leaf, ca *Pair, now time.Time) error {
 	have, err := load(s.Path(row.file))
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
+	if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, errHalf) {
+		return removable(err, s.Path(row.file))
 	}
 	if err == nil && serves(have.Cert, ca, row.subject, now) {
 		return nil
@@ -120,6 +133,27 @@ func (s *Set) ensureLeaf(row leaf, ca *Pair, now time.Time) error {
 	}
 	s.made("pki/" + row.file + ".crt")
 	return pair.save(s.Path(row.file))
+}
+
+// hasData says whether the embedded etcd has a database here: then there is a cluster that trusts what lies in the pki directory. Of an etcd
+// elsewhere it knows nothing.
+func (s *Set) hasData() (bool, error) {
+	_, err := os.Stat(filepath.Join(s.Dir, "etcd", "member", "snap", "db"))
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return false, nil
+	case err != nil:
+		return false, fmt.Errorf("find out whether %s has the data of a cluster: %w", s.Dir, err)
+	}
+	return true, nil
+}
+
+// removable adds to the error about a damaged pair what the user can do.
+func removable(err error, base string) error {
+	if !errors.Is(err, ErrDamaged) {
+		return err
+	}
+	return fmt.Errorf("%w; remove %[2]s.crt and %[2]s.key, and the next start makes new ones", err, base)
 }
 
 // serves says whether cert still does for subject: signed by ca, not about to expire, same identity, all names.
@@ -143,34 +177,74 @@ func serves(cert *x509.Certificate, ca *Pair, subject Subject, now time.Time) bo
 	return true
 }
 
+// ensureServiceAccountKey makes sa.key, and sa.pub for those who check tokens elsewhere.
 func (s *Set) ensureServiceAccountKey() error {
+	hasData, err := s.hasData()
+	if err != nil {
+		return err
+	}
+	var key crypto.Signer
 	data, err := os.ReadFile(s.Path("sa.key"))
-	if err == nil {
-		if _, err := parseKey(data); err != nil {
-			return fmt.Errorf("key %s is %w: %w", s.Path("sa.key"), ErrDamaged, err)
+	switch {
+	case err == nil:
+		if key, err = parseKey(data); err != nil {
+			todo := "remove it, and the next start makes a new one"
+			if hasData {
+				todo = "restore it from a backup; if there is none, put a new private key (PEM) in its place: all tokens of service accounts end then, and pods need new ones"
+			}
+			return fmt.Errorf("key %s is %w: %w; %s", s.Path("sa.key"), ErrDamaged, err, todo)
 		}
-		return nil
-	}
-	if !errors.Is(err, fs.ErrNotExist) {
+	case !errors.Is(err, fs.ErrNotExist):
 		return err
-	}
-	key, err := newKey()
-	if err != nil {
-		return err
-	}
-	private, err := keyutil.MarshalPrivateKeyToPEM(key)
-	if err != nil {
-		return err
+	case hasData:
+		return fmt.Errorf("%w: key %[2]s, which signs the tokens of service accounts; with a new one all of them would end: "+
+			"restore it from a backup; if there is none, put a new private key (PEM) in its place and restart the pods", ErrLost, s.Path("sa.key"))
+	default:
+		if key, err = newKey(); err != nil {
+			return err
+		}
 	}
 	public, err := x509.MarshalPKIXPublicKey(key.Public())
 	if err != nil {
 		return err
 	}
-	s.made("pki/sa.key")
-	if err := writeFile(s.Path("sa.pub"), pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: public}), 0o644); err != nil {
+	publicPEM := pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: public})
+	has, err := hasPublicKey(s.Path("sa.pub"), key.Public())
+	if err != nil {
 		return err
 	}
+	if !has {
+		s.made("pki/sa.pub")
+		if err := writeFile(s.Path("sa.pub"), publicPEM, 0o644); err != nil {
+			return err
+		}
+	}
+	if data != nil {
+		return nil
+	}
+	private, err := keyutil.MarshalPrivateKeyToPEM(key)
+	if err != nil {
+		return err
+	}
+	s.made("pki/sa.key")
 	return writeFile(s.Path("sa.key"), private, 0o600)
 }
 
 func (s *Set) made(file string) { s.Made = append(s.Made, file) }
+
+// hasPublicKey says whether a file has the key among its public keys. One that is missing, or is no such file, has none.
+func hasPublicKey(path string, key crypto.PublicKey) (bool, error) {
+	data, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	keys, err := keyutil.ParsePublicKeysPEM(data)
+	if err != nil {
+		return false, nil
+	}
+	wanted, ok := key.(interface{ Equal(crypto.PublicKey) bool })
+	return ok && slices.ContainsFunc(keys, func(have any) bool { return wanted.Equal(have) }), nil
+}

@@ -19,6 +19,12 @@ import (
 // decides whether to restore or to remove it.
 var ErrDamaged = errors.New("damaged")
 
+// ErrLost says that a file is missing that the cluster in the data directory cannot do without. It is never made anew.
+var ErrLost = errors.New("lost")
+
+// errHalf is an ErrDamaged: one file of a pair is missing, or belongs to another pair. A write that ended between the two leaves that.
+var errHalf = fmt.Errorf("%w", ErrDamaged)
+
 // load reads base.crt and base.key. It fails with fs.ErrNotExist when both are missing, and with ErrDamaged when one
 // of them is, cannot be parsed, or does not belong to the other.
 func load(base string) (*Pair, error) {
@@ -28,9 +34,9 @@ func load(base string) (*Pair, error) {
 	case errors.Is(certErr, fs.ErrNotExist) && errors.Is(keyErr, fs.ErrNotExist):
 		return nil, certErr
 	case errors.Is(certErr, fs.ErrNotExist):
-		return nil, fmt.Errorf("%s.key is there but %s.crt is missing: %w", base, base, ErrDamaged)
+		return nil, fmt.Errorf("%s.key is there but %s.crt is missing: %w", base, base, errHalf)
 	case errors.Is(keyErr, fs.ErrNotExist):
-		return nil, fmt.Errorf("%s.crt is there but %s.key is missing: %w", base, base, ErrDamaged)
+		return nil, fmt.Errorf("%s.crt is there but %s.key is missing: %w", base, base, errHalf)
 	case certErr != nil:
 		return nil, certErr
 	case keyErr != nil:
@@ -46,7 +52,7 @@ func load(base string) (*Pair, error) {
 	}
 	type equaler interface{ Equal(crypto.PublicKey) bool }
 	if public, ok := key.Public().(equaler); !ok || !public.Equal(cert.PublicKey) {
-		return nil, fmt.Errorf("%s.key does not belong to %s.crt: %w", base, base, ErrDamaged)
+		return nil, fmt.Errorf("%s.key does not belong to %s.crt: %w", base, base, errHalf)
 	}
 	return &Pair{Cert: cert, Key: key}, nil
 }
@@ -56,7 +62,6 @@ func (p *Pair) save(base string) error {
 	if err != nil {
 		return err
 	}
-	// The key first: a certificate whose key is missing would be taken for damage at the next start.
 	if err := writeFile(base+".key", keyPEM, 0o600); err != nil {
 		return err
 	}

@@ -60,6 +60,10 @@ var authorities = []struct{ file, commonName string }{
 	{frontProxyCA, "front-proxy-ca"},
 }
 
+// KubeletClient is the user that the API server is to kubelets. With kubeadm it is in a group that may do everything; here it has the rights
+// of a role and no more, so that whoever turns a request of the API server's to itself gains nothing.
+const KubeletClient = "kube-apiserver-kubelet-client"
+
 type leaf struct {
 	file    string // relative to the pki directory, without extension
 	ca      string
@@ -86,7 +90,7 @@ func leaves(c Config) []leaf {
 			IPs:    append(append([]net.IP{c.ServiceIP}, loopback...), c.ExtraIPs...),
 			Server: true,
 		}},
-		{"apiserver-kubelet-client", clusterCA, client("kube-apiserver-kubelet-client", "system:masters")},
+		{"apiserver-kubelet-client", clusterCA, client(KubeletClient)},
 		{"front-proxy-client", frontProxyCA, client("front-proxy-client")},
 		{"etcd/server", etcdCA, etcdServer},
 		{"etcd/peer", etcdCA, etcdServer},

@@ -4,6 +4,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
+	"io/fs"
 	"net"
 	"os"
 	"path/filepath"
@@ -49,6 +50,36 @@ func TestEnsure_LaysOutKubeadmsFiles(t *testing.T) {
 	}
 	if !again.Cluster.Cert.Equal(set.Cluster.Cert) {
 		t.Error("the certificate authority changed")
+	}
+}
+
+// TestEnsure_KubeletClient: kubelets see a user who may do nothing elsewhere, also in a data directory from when he was an administrator.
+func TestEnsure_KubeletClient(t *testing.T) {
+	c := config(t)
+	set, err := Ensure(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	former, err := set.Cluster.Issue(Subject{CommonName: KubeletClient, Organizations: []string{"system:masters"}, Client: true}, time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := former.save(set.Path("apiserver-kubelet-client")); err != nil {
+		t.Fatal(err)
+	}
+	again, err := Ensure(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(again.Made, []string{"pki/apiserver-kubelet-client.crt"}) {
+		t.Errorf("made %v", again.Made)
+	}
+	now, err := load(again.Path("apiserver-kubelet-client"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := now.Cert.Subject; got.CommonName != KubeletClient || len(got.Organization) > 0 {
+		t.Errorf("the API server is %s to kubelets", got)
 	}
 }
 
@@ -172,6 +203,86 @@ func TestEnsure_RefusesDamage(t *testing.T) {
 			}
 			if data, _ := os.ReadFile(path); string(data) != "garbage\n" {
 				t.Error("the damaged file was overwritten")
+			}
+		})
+	}
+}
+
+// What is missing, or was written in part, is made anew where nobody misses the old one, and refused where a cluster has data.
+func TestEnsure_Missing(t *testing.T) {
+	for _, row := range []struct {
+		name string
+		lose []string          // files to remove
+		put  map[string]string // files to replace with another
+		data bool              // the embedded etcd has a database
+		made []string          // what Ensure makes
+		err  error
+		says string // in the error
+	}{
+		{name: "authority before the first data", lose: []string{"ca.crt", "ca.key"}, made: []string{"pki/ca.crt", "pki/apiserver.crt"}},
+		{name: "authority with data", lose: []string{"ca.crt", "ca.key"}, data: true, err: ErrLost, says: "restore both from a backup"},
+		{name: "half of an authority before the first data", lose: []string{"ca.crt"}, made: []string{"pki/ca.crt"}},
+		{name: "certificate of an authority with data", lose: []string{"ca.crt"}, data: true, err: ErrDamaged, says: "ca.crt is missing"},
+		{name: "key of an authority with data", lose: []string{"ca.key"}, data: true, err: ErrDamaged, says: "restore both files from a backup"},
+		{name: "key of another authority with data", put: map[string]string{"ca.key": "etcd/ca.key"}, data: true, err: ErrDamaged, says: "does not belong"},
+		{name: "etcd's authority with data", lose: []string{"etcd/ca.crt", "etcd/ca.key"}, data: true, err: ErrLost, says: "etcd/ca.crt"},
+		{name: "front proxy's authority with data", lose: []string{"front-proxy-ca.crt", "front-proxy-ca.key"}, data: true, made: []string{"pki/front-proxy-ca.crt", "pki/front-proxy-client.crt"}},
+		{name: "serving certificate", lose: []string{"apiserver.crt", "apiserver.key"}, data: true, made: []string{"pki/apiserver.crt"}},
+		{name: "half of a serving certificate", lose: []string{"apiserver.crt"}, data: true, made: []string{"pki/apiserver.crt"}},
+		{name: "other half of a serving certificate", lose: []string{"apiserver.key"}, data: true, made: []string{"pki/apiserver.crt"}},
+		{name: "key of another certificate", put: map[string]string{"apiserver.key": "etcd/server.key"}, data: true, made: []string{"pki/apiserver.crt"}},
+		{name: "etcd's serving certificate", lose: []string{"etcd/server.crt"}, data: true, made: []string{"pki/etcd/server.crt"}},
+		{name: "key of service accounts before the first data", lose: []string{"sa.key"}, made: []string{"pki/sa.key", "pki/sa.pub"}},
+		{name: "key of service accounts with data", lose: []string{"sa.key"}, data: true, err: ErrLost, says: "restore it from a backup"},
+		{name: "public key of another service account key", put: map[string]string{"sa.pub": "ca.crt"}, data: true, made: []string{"pki/sa.pub"}},
+		{name: "private key of service accounts in the place of the public one", put: map[string]string{"sa.pub": "sa.key"}, data: true},
+		{name: "public key of service accounts", lose: []string{"sa.pub"}, data: true, made: []string{"pki/sa.pub"}},
+	} {
+		t.Run(strings.ReplaceAll(row.name, " ", "_"), func(t *testing.T) {
+			c := config(t)
+			set, err := Ensure(c)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if row.data {
+				db := filepath.Join(c.Dir, "etcd", "member", "snap", "db")
+				if err := errors.Join(os.MkdirAll(filepath.Dir(db), 0o700), os.WriteFile(db, nil, 0o600)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for _, file := range row.lose {
+				if err := os.Remove(set.Path(file)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for file, from := range row.put {
+				other, err := os.ReadFile(set.Path(from))
+				if err := errors.Join(err, os.WriteFile(set.Path(file), other, 0o600)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			again, err := Ensure(c)
+			if !errors.Is(err, row.err) {
+				t.Fatalf("got %v, want %v", err, row.err)
+			}
+			if row.err != nil {
+				if !strings.Contains(err.Error(), row.says) || strings.Contains(err.Error(), "\n") {
+					t.Errorf("got %q, want one sentence that says %q", err, row.says)
+				}
+				for _, file := range row.lose {
+					if _, err := os.Stat(set.Path(file)); !errors.Is(err, fs.ErrNotExist) {
+						t.Errorf("%s was made anew (%v)", file, err)
+					}
+				}
+				return
+			}
+			for _, file := range row.made {
+				if !slices.Contains(again.Made, file) {
+					t.Errorf("made %v, want also %s", again.Made, file)
+				}
+			}
+			if last, err := Ensure(c); err != nil || len(last.Made) > 0 {
+				t.Errorf("the start after that: made %v, %v", last.Made, err)
 			}
 		})
 	}

@@ -67,11 +67,11 @@ func (w *watched) look() {
 	}
 	if err == nil {
 		w.loaded, w.failed = stamps, nil
-		w.log.Info("files were read again", "files", w.names)
+		w.log.Info("changed files of certificates or credentials were taken over", "files", w.names)
 		return
 	}
 	if w.failed == nil || !same(stamps, w.failed) {
-		w.log.Warn("files cannot be read again, what was in them stays in use", "files", w.names, "err", err)
+		w.log.Warn("changed files of certificates or credentials cannot be used; what was in them before stays in use", "files", w.names, "error", err)
 	}
 	if w.failed = stamps; stamps == nil {
 		w.failed = []stamp{}
@@ -174,15 +174,30 @@ func NewBundle(file string, log *slog.Logger) (*Bundle, error) {
 	return b, nil
 }
 
+// BundleOf is a bundle of authorities that are in no file. It never changes.
+func BundleOf(pem []byte) (*Bundle, error) {
+	b, pool := &Bundle{}, x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(pem) {
+		return nil, errors.New("no certificate in it")
+	}
+	b.pem.Store(&pem)
+	b.pool.Store(pool)
+	return b, nil
+}
+
 // Pool is the authorities that the file holds now. As long as they stay the same it is the same pointer. It is shared: do not
 // change it.
 func (b *Bundle) Pool() *x509.CertPool {
-	b.files.look()
+	if b.files != nil {
+		b.files.look()
+	}
 	return b.pool.Load()
 }
 
 // PEM is the file's content of now. Do not change it.
 func (b *Bundle) PEM() []byte {
-	b.files.look()
+	if b.files != nil {
+		b.files.look()
+	}
 	return *b.pem.Load()
 }

@@ -3,7 +3,6 @@ package scheduler
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -16,139 +15,173 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"vigil/internal/podcondition"
+	"vigil/scheduler/framework"
 	"vigil/scheduler/nodecache"
-	"vigil/scheduler/plugins"
 	"vigil/scheduler/queue"
-	"vigil/scheduler/volumes"
 )
 
-// cycle decides where one pod goes and assumes it there. When it fits nowhere the pod is told and put aside.
-func (s *Scheduler) cycle(ctx context.Context, entry *queue.Entry) (d decision, ok bool) {
+// cycle decides where one pod goes and reserves what it needs there. When it fits nowhere the pod is told and put aside.
+func (s *Scheduler) cycle(ctx context.Context, entry *queue.Entry) (d *decision, ok bool) {
 	began := time.Now()
 	pod := entry.Pod
 	if s.cache.Placed(pod.UID) { // a state from before its binding came late: it would compete with itself
 		s.queue.Done(entry)
-		return decision{}, false
+		return nil, false
 	}
-	d, err := s.decide(pod)
+	profile := s.profileOf(pod)
+	d, err := s.decide(ctx, profile, pod)
 	if err == nil {
-		if err := s.cache.Assume(pod, d.node); err != nil { // bound by somebody else meanwhile
+		if err := s.cache.Assume(pod, d.node.Name); err != nil { // bound by somebody else meanwhile
 			s.queue.Done(entry)
-			return decision{}, false
+			return nil, false
 		}
-		d.binds = d.volumes != nil && d.volumes.Assume(d.object)
-		s.metrics.cycle("scheduled", began)
-		return d, true
+		if err = profile.reserve(d, pod); err == nil {
+			s.metrics.cycle("scheduled", began)
+			return d, true
+		}
+		s.cache.Forget(pod.UID)
 	}
 	s.metrics.cycle("unschedulable", began)
-	helps := plugins.NodeAdded
-	var misfit *misfitError
-	if errors.As(err, &misfit) {
-		helps |= misfit.helps
-	}
-	s.queue.Refuse(entry, helps)
-	s.config.Recorder.Event(pod.Pod, corev1.EventTypeWarning, "FailedScheduling", err.Error())
+	s.putAside(entry, err)
+	profile.recorder.Event(pod.Pod, corev1.EventTypeWarning, "FailedScheduling", err.Error())
 	s.tell(ctx, pod, err)
-	return decision{}, false
+	return nil, false
 }
+
+// putAside has a pod wait for the events that may help it; one that met a failure is tried again after its backoff.
+func (s *Scheduler) putAside(entry *queue.Entry, err error) {
+	events := framework.NodeAdded
+	var misfit *misfitError
+	var refused *refusalError
+	switch {
+	case errors.As(err, &misfit):
+		events |= misfit.helps
+	case errors.As(err, &refused) && refused.status.IsRejected():
+		events |= helps(refused.plugin)
+	default:
+		s.queue.Retry(entry)
+		return
+	}
+	s.queue.Refuse(entry, events)
+}
+
+// profileOf is the profile of a pod in the queue, which has one; its spec.schedulerName never changes.
+func (s *Scheduler) profileOf(pod *nodecache.Pod) *profile { return s.profiles[pod.Spec.SchedulerName] }
 
 // decision is where a pod goes.
 type decision struct {
-	node    string
-	object  *corev1.Node
-	volumes *volumes.Plan // nil: the pod has no claims
-	binds   bool          // the plan has something to bind first
+	node  *corev1.Node
+	state *framework.CycleState
 }
 
-type candidate struct {
-	node   string
-	object *corev1.Node
-	pods   int // on the node
-	raw    []int64
-}
-
-// decide finds the best node for a pod. It fails with a *misfitError when there is none.
-func (s *Scheduler) decide(pod *nodecache.Pod) (decision, error) {
-	misfit := &misfitError{reasons: map[string]int{}}
-	var plan *volumes.Plan
-	if len(pod.Claims) > 0 {
-		var err error
-		if plan, err = s.volumes.Plan(pod.Pod, s.cache.Users); err != nil {
-			return decision{}, &misfitError{nodes: s.cache.Len(), anywhere: err.Error(), helps: plugins.StorageChanged}
-		}
+// decide finds the best node for a pod. It fails with a *misfitError when there is none, and with a *refusalError when a plug-in fails.
+func (s *Scheduler) decide(ctx context.Context, profile *profile, pod *nodecache.Pod) (*decision, error) {
+	nodes, state := s.cache.Snapshot(), &framework.CycleState{}
+	filters, err := s.preFilter(profile, state, pod, nodes)
+	if err != nil {
+		return nil, err
 	}
-	var candidates []candidate
-	enough := 0
-	visited, total := s.cache.Visit(s.start, func(node *nodecache.Node) bool {
-		for i := range s.filters {
-			if reasons := s.filters[i].Check(pod, node); len(reasons) > 0 {
-				misfit.add(reasons, s.filters[i].Helps)
-				return true
+	misfit := &misfitError{nodes: nodes.Len(), reasons: map[string]int{}}
+	s.feasible = s.feasible[:0]
+	enough, visited := profile.feasibleEnough(nodes.Len()), 0
+	keep := len(profile.postFilters) > 0
+	for node := range nodes.From(s.start) {
+		visited++
+		if by, status := filter(filters, state, pod, node); status != nil {
+			if !status.IsRejected() {
+				return nil, refusal("Filter", by, status)
 			}
+			misfit.add(node.Node.Name, by, status, keep)
+			continue
 		}
-		if plan != nil {
-			if reasons := plan.Fits(node.Node); len(reasons) > 0 {
-				misfit.add(reasons, volumesHelp)
-				return true
-			}
+		if s.feasible = append(s.feasible, node); len(s.feasible) == enough {
+			break
 		}
-		c := candidate{node: node.Node.Name, object: node.Node, pods: len(node.Pods), raw: make([]int64, len(s.scores))}
-		for i := range s.scores {
-			c.raw[i] = s.scores[i].Of(pod, node)
-		}
-		candidates = append(candidates, c)
-		return len(candidates) != enough
-	}, func(total int) { enough = feasibleEnough(total) })
-	if total > 0 {
-		s.start = (s.start + visited) % total
 	}
-	misfit.nodes = total
-	if len(candidates) == 0 {
-		return decision{}, misfit
+	if nodes.Len() > 0 {
+		s.start = (s.start + visited) % nodes.Len()
 	}
-	best := s.best(candidates)
-	return decision{node: best.node, object: best.object, volumes: plan}, nil
+	if len(s.feasible) == 0 {
+		profile.postFilter(ctx, state, pod, nodes, misfit)
+		return nil, misfit
+	}
+	best := s.best(profile, state, pod)
+	clear(s.feasible) // they would keep nodes that are gone
+	return &decision{node: best, state: state}, nil
 }
 
-// volumesHelp is what may help a pod that its claims keep from all nodes.
-const volumesHelp = plugins.NodeAdded | plugins.NodeLabels | plugins.PodRemoved | plugins.StorageChanged
-
-// feasibleEnough is how many nodes that would do are scored: all of up to 100, and a falling share of more, as upstream's
-// percentageOfNodesToScore does.
-func feasibleEnough(total int) int {
-	const all = 100
-	if total <= all {
-		return total
+// preFilter asks the plug-ins that look at the pod once, and returns the filters that have something to say about it.
+func (s *Scheduler) preFilter(profile *profile, state *framework.CycleState, pod *nodecache.Pod, nodes *nodecache.Snapshot) ([]framework.FilterPlugin, error) {
+	s.filters = append(s.filters[:0], profile.filters...)
+	for _, p := range profile.preFilters {
+		switch status := p.PreFilter(state, pod, nodes); {
+		case status == nil:
+		case status.IsRejected():
+			return nil, &misfitError{nodes: nodes.Len(), anywhere: status.Message(), helps: helps(p)}
+		case status.Code() == framework.Skip:
+			s.filters = slices.DeleteFunc(s.filters, func(f framework.FilterPlugin) bool { return f.Name() == p.Name() })
+		default:
+			return nil, refusal("PreFilter", p, status)
+		}
 	}
-	percent := max(5, 50-total/125)
-	return max(all, total*percent/100)
+	return s.filters, nil
+}
+
+// filter returns the first refusal of a node and who it is from; nil when there is none.
+func filter(filters []framework.FilterPlugin, state *framework.CycleState, pod *nodecache.Pod, node *nodecache.Node) (framework.FilterPlugin, *framework.Status) {
+	for _, f := range filters {
+		if status := f.Filter(state, pod, node); status != nil {
+			return f, status
+		}
+	}
+	return nil, nil
+}
+
+// helps are the events after which a pod that the plug-in has refused is tried again.
+func helps(p framework.Plugin) framework.Event {
+	if e, ok := p.(framework.EnqueuePlugin); ok {
+		return e.EventsToRegister()
+	}
+	return framework.NodeAdded
+}
+
+// postFilter has plug-ins try to help a pod that fits nowhere. What they say is added to what the pod is told.
+func (p *profile) postFilter(ctx context.Context, state *framework.CycleState, pod *nodecache.Pod, nodes *nodecache.Snapshot, misfit *misfitError) {
+	for _, plugin := range p.postFilters {
+		nominated, status := plugin.PostFilter(ctx, state, pod, nodes, misfit.refused)
+		if text := status.Message(); text != "" {
+			misfit.after = append(misfit.after, text)
+		}
+		if nominated != "" {
+			return
+		}
+	}
 }
 
 // best adds up the weighted scores. Of the best nodes it takes one with the fewest pods, drawn at random, so that pods that
 // ask for next to nothing spread.
-func (s *Scheduler) best(candidates []candidate) candidate {
-	totals := make([]int64, len(candidates))
-	for i, score := range s.scores {
-		var highest int64
-		for _, c := range candidates {
-			highest = max(highest, c.raw[i])
+func (s *Scheduler) best(profile *profile, state *framework.CycleState, pod *nodecache.Pod) *corev1.Node {
+	nodes := s.feasible
+	if len(nodes) == 1 {
+		return nodes[0].Node
+	}
+	s.totals = append(s.totals[:0], make([]int64, len(nodes))...)
+	s.raw = append(s.raw[:0], make([]int64, len(nodes))...)
+	for _, score := range profile.scoresOf(state, pod, nodes) {
+		for i, node := range nodes {
+			s.raw[i] = score.Score(state, pod, node)
 		}
-		for j, c := range candidates {
-			value := c.raw[i]
-			if score.Normalize {
-				if highest > 0 {
-					value = value * plugins.MaxScore / highest
-				}
-				if score.Reverse {
-					value = plugins.MaxScore - value
-				}
-			}
-			totals[j] += value * score.Weight
+		if n, ok := score.ScorePlugin.(framework.ScoreNormalizer); ok {
+			n.NormalizeScore(state, pod, s.raw)
+		}
+		for i, value := range s.raw {
+			s.totals[i] += value * score.weight
 		}
 	}
 	chosen, ties := 0, 0
-	for i := range candidates {
-		switch better := cmp.Or(cmp.Compare(totals[i], totals[chosen]), cmp.Compare(candidates[chosen].pods, candidates[i].pods)); {
+	for i := range nodes {
+		switch better := cmp.Or(cmp.Compare(s.totals[i], s.totals[chosen]), cmp.Compare(len(nodes[chosen].Pods), len(nodes[i].Pods))); {
 		case better > 0:
 			chosen, ties = i, 1
 		case better == 0:
@@ -157,90 +190,81 @@ func (s *Scheduler) best(candidates []candidate) candidate {
 			}
 		}
 	}
-	return candidates[chosen]
+	return nodes[chosen].Node
 }
 
-// bindVolumes has the claims of a pod bound, which may take long. A pod whose claims could not be bound goes back to the queue.
-func (s *Scheduler) bindVolumes(ctx context.Context, entry *queue.Entry, d decision) bool {
-	pod := entry.Pod
-	err := d.volumes.Bind(ctx, func() bool {
-		o, ok := s.pods.Indexer().Get(pod.Namespace, pod.Pod.Name)
-		return ok && o.UID() == pod.UID
-	})
-	if err == nil {
-		return true
+// scoresOf are the scores that have something to say about the pod.
+func (p *profile) scoresOf(state *framework.CycleState, pod *nodecache.Pod, nodes []*nodecache.Node) []weighted {
+	scores := p.scores
+	for _, plugin := range p.preScores {
+		if plugin.PreScore(state, pod, nodes).Code() == framework.Skip {
+			scores = slices.DeleteFunc(slices.Clone(scores), func(w weighted) bool { return w.Name() == plugin.Name() })
+		}
 	}
-	d.volumes.Release()
-	s.undo(entry)
-	if ctx.Err() == nil {
-		s.config.Logger.Info("volumes could not be bound", "namespace", pod.Namespace, "pod", pod.Pod.Name, "node", d.node, "error", err)
-		s.config.Recorder.Eventf(pod.Pod, corev1.EventTypeWarning, "FailedScheduling", "running PreBind plugin \"VolumeBinding\": %v", err)
-	}
-	return false
+	return scores
 }
 
-// undo takes an assumption back and has the pod tried again; one that is gone is forgotten then.
-func (s *Scheduler) undo(entry *queue.Entry) {
-	s.cache.Forget(entry.Pod.UID)
-	s.queue.Happened(plugins.PodRemoved) // the room is free again
-	s.queue.Retry(entry)
-	s.metrics.failed()
+// reserve asks the plug-ins to keep what the pod needs. When one cannot, it takes back what the others have kept.
+func (p *profile) reserve(d *decision, pod *nodecache.Pod) error {
+	reserved := false
+	defer func() {
+		if !reserved { // also after a panic
+			p.unreserve(d, pod)
+		}
+	}()
+	for _, plugin := range p.reserves {
+		if status := plugin.Reserve(d.state, pod, d.node); status != nil {
+			return refusal("Reserve", plugin, status)
+		}
+	}
+	reserved = true
+	return nil
 }
 
-// bind writes the decision. A pod that could not be bound goes back to the queue.
-func (s *Scheduler) bind(ctx context.Context, entry *queue.Entry, node string) {
-	pod := entry.Pod
-	ctx = context.WithoutCancel(ctx) // a decision that was begun is finished
-	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
-	defer cancel()
-	err := s.config.Client.CoreV1().Pods(pod.Namespace).Bind(ctx, &corev1.Binding{
-		ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Pod.Name, UID: pod.UID},
-		Target:     corev1.ObjectReference{Kind: "Node", Name: node},
-	}, metav1.CreateOptions{})
-	if err == nil {
-		s.queue.Done(entry)
-		s.metrics.bound(entry)
-		s.config.Recorder.Eventf(pod.Pod, corev1.EventTypeNormal, "Scheduled", "Successfully assigned %s to %s", pod.Name, node)
-		return
+// unreserve takes back what reserve has kept, the last first.
+func (p *profile) unreserve(d *decision, pod *nodecache.Pod) {
+	for _, plugin := range slices.Backward(p.reserves) {
+		plugin.Unreserve(d.state, pod, d.node)
 	}
-	s.cache.Forget(pod.UID)
-	s.queue.Happened(plugins.PodRemoved) // the room is free again
-	if apierrors.IsNotFound(err) {
-		s.queue.Done(entry)
-		return
-	}
-	s.queue.Retry(entry)
-	s.metrics.failed()
-	s.config.Logger.Warn("binding failed", "namespace", pod.Namespace, "pod", pod.Pod.Name, "node", node, "error", err)
-	s.config.Recorder.Eventf(pod.Pod, corev1.EventTypeWarning, "FailedScheduling", "bind %s to %s: %v", pod.Name, node, err)
 }
+
+// refusalError says which plug-in did not succeed after a node was chosen.
+type refusalError struct {
+	point  string
+	plugin framework.Plugin
+	status *framework.Status
+}
+
+func refusal(point string, plugin framework.Plugin, status *framework.Status) error {
+	return &refusalError{point, plugin, status}
+}
+
+// Error has upstream's form.
+func (e *refusalError) Error() string {
+	return fmt.Sprintf("running %s plugin %q: %s", e.point, e.plugin.Name(), e.status.Message())
+}
+
+// Unwrap returns the error that the plug-in has met; nil when it has refused the pod.
+func (e *refusalError) Unwrap() error { return e.status.Err() }
 
 // tell writes the PodScheduled condition of a pod that fits nowhere, unless it says so already.
 func (s *Scheduler) tell(ctx context.Context, pod *nodecache.Pod, reason error) {
-	since := metav1.Now()
 	for _, c := range pod.Status.Conditions {
-		if c.Type != corev1.PodScheduled || c.Status != corev1.ConditionFalse {
-			continue
-		}
-		if c.Reason == corev1.PodReasonUnschedulable && c.Message == reason.Error() {
+		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse && c.Reason == corev1.PodReasonUnschedulable && c.Message == reason.Error() {
 			return
 		}
-		since = c.LastTransitionTime
 	}
-	patch, err := json.Marshal(map[string]any{
-		"metadata": map[string]any{"uid": pod.UID},
-		"status": map[string]any{"conditions": []corev1.PodCondition{{
-			Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable,
-			Message: reason.Error(), LastTransitionTime: since, ObservedGeneration: pod.Generation,
-		}}},
-	})
+	patch, err := (&podcondition.Patch{UID: pod.UID, Have: pod.Status.Conditions, Set: corev1.PodCondition{
+		Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable,
+		Message: reason.Error(), LastTransitionTime: metav1.Now(), ObservedGeneration: pod.Generation,
+	}}).Encode()
 	if err != nil {
-		s.config.Logger.Error("cannot encode pod condition", "error", err)
+		s.config.Logger.Error("the scheduler cannot encode why a pod fits nowhere; the pod's status does not say it", "error", err)
 		return
 	}
 	_, err = s.config.Client.CoreV1().Pods(pod.Namespace).Patch(ctx, pod.Pod.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
 	if err != nil && !apierrors.IsNotFound(err) && ctx.Err() == nil {
-		s.config.Logger.Warn("cannot tell pod that it fits nowhere", "namespace", pod.Namespace, "pod", pod.Pod.Name, "error", err)
+		s.config.Logger.Warn("the scheduler could not write into a pod's status why it fits nowhere; its next attempt writes it", "namespace", pod.Namespace, "pod", pod.Pod.Name, "error", err)
 	}
 }
 
@@ -249,14 +273,23 @@ type misfitError struct {
 	nodes    int
 	anywhere string // why it fits nowhere whatever the nodes are; "": see reasons
 	reasons  map[string]int
-	helps    plugins.Event
+	after    []string                     // what was tried to help it
+	refused  map[string]*framework.Status // by node, if somebody asks for them
+	helps    framework.Event
 }
 
-func (e *misfitError) add(reasons []string, helps plugins.Event) {
-	for _, reason := range reasons {
+// add takes in that a plug-in has refused a node.
+func (e *misfitError) add(node string, by framework.Plugin, status *framework.Status, keep bool) {
+	for _, reason := range status.Reasons() {
 		e.reasons[reason]++
 	}
-	e.helps |= helps
+	e.helps |= helps(by)
+	if keep {
+		if e.refused == nil {
+			e.refused = map[string]*framework.Status{}
+		}
+		e.refused[node] = status
+	}
 }
 
 // Error has upstream's form: "0/3 nodes are available: 1 Insufficient cpu, 2 node(s) were unschedulable."
@@ -272,5 +305,5 @@ func (e *misfitError) Error() string {
 		parts = append(parts, fmt.Sprintf("%d %s", count, reason))
 	}
 	slices.Sort(parts)
-	return fmt.Sprintf("0/%d nodes are available: %s.", e.nodes, strings.Join(parts, ", "))
+	return strings.Join(append([]string{fmt.Sprintf("0/%d nodes are available: %s.", e.nodes, strings.Join(parts, ", "))}, e.after...), " ")
 }

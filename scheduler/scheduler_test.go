@@ -31,7 +31,8 @@ type cluster struct {
 	client *kubernetes.Clientset
 }
 
-func start(t *testing.T) cluster {
+// start starts both. change changes the scheduler's configuration.
+func start(t *testing.T, change ...func(*scheduler.Config)) cluster {
 	t.Helper()
 	t.Parallel() // pods wait out their backoff most of the time
 	server := apiservertest.Start(t)
@@ -48,10 +49,16 @@ func start(t *testing.T) cluster {
 	events := record.NewBroadcaster()
 	events.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: c.client.CoreV1().Events("")})
 	t.Cleanup(events.Shutdown)
-	s := scheduler.New(scheduler.Config{
+	config := scheduler.Config{
 		Client: c.client, Informers: factory, Logger: logger,
-		Recorder: events.NewRecorder(scheme.Scheme, corev1.EventSource{Component: "default-scheduler"}),
-	})
+		Recorder: func(name string) record.EventRecorder {
+			return events.NewRecorder(scheme.Scheme, corev1.EventSource{Component: name})
+		},
+	}
+	for _, change := range change {
+		change(&config)
+	}
+	s := scheduler.New(config)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 2)
 	go func() { done <- factory.Run(ctx) }()
@@ -146,15 +153,17 @@ func (c cluster) refused(name, why string) *corev1.Pod {
 	})
 }
 
-func (c cluster) hasEvent(pod, kind, reason, message string) {
+// hasEvent waits for an event from a profile, by default the default scheduler.
+func (c cluster) hasEvent(pod, kind, reason, message string, from ...string) {
 	c.Helper()
+	source := append(from, corev1.DefaultSchedulerName)[0]
 	eventually(c, fmt.Sprintf("event %s %q", reason, message), func() bool {
 		events, err := c.client.CoreV1().Events("default").List(c.Context(), metav1.ListOptions{FieldSelector: "involvedObject.name=" + pod})
 		if err != nil {
 			c.Fatal(err)
 		}
 		return slices.ContainsFunc(events.Items, func(e corev1.Event) bool {
-			return e.Type == kind && e.Reason == reason && e.Message == message && e.Source.Component == "default-scheduler"
+			return e.Type == kind && e.Reason == reason && e.Message == message && e.Source.Component == source
 		})
 	})
 }
@@ -163,12 +172,12 @@ func eventually(t testing.TB, what string, holds func() bool) {
 	t.Helper()
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
-	deadline := time.After(30 * time.Second)
+	deadline := time.After(5 * time.Minute)
 	for !holds() {
 		select {
 		case <-tick.C:
 		case <-deadline:
-			t.Fatalf("not within 30 s: %s", what)
+			t.Fatalf("does not happen: %s", what)
 		}
 	}
 }

@@ -2,12 +2,15 @@ package store_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"path/filepath"
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"vigil/store"
 	"vigil/store/storetest"
@@ -201,6 +204,50 @@ func BenchmarkFeed(b *testing.B) {
 			b.ReportMetric(float64(b.N)/float64(batches.Load()), "events/batch")
 			cancel()
 			<-done
+		})
+	}
+}
+
+// BenchmarkFeedBehind is a feed that starts 5,000 revisions back, as that of a server that starts does.
+func BenchmarkFeedBehind(b *testing.B) {
+	const revisions = 5000
+	for _, engine := range engines {
+		b.Run(engine.name, func(b *testing.B) {
+			target := engine.open(b)
+			value := storetest.Value(1, podBytes)
+			var n atomic.Int64
+			g, ctx := errgroup.WithContext(b.Context())
+			for range 64 {
+				g.Go(func() error {
+					for i := n.Add(1); i <= revisions; i = n.Add(1) {
+						if _, err := target.Store.Create(ctx, fmt.Sprintf("/registry/pods/default/%08d", i), value, 0); err != nil {
+							return err
+						}
+					}
+					return nil
+				})
+			}
+			if err := g.Wait(); err != nil {
+				b.Fatal(err)
+			}
+			newest, err := target.Store.Revision(b.Context())
+			if err != nil {
+				b.Fatal(err)
+			}
+			b.ReportAllocs()
+			done := errors.New("done")
+			for b.Loop() {
+				events := 0
+				err := target.Store.Feed(b.Context(), newest-revisions, func(batch store.Batch) error {
+					if events += len(batch.Events); batch.Rev >= newest {
+						return done
+					}
+					return nil
+				})
+				if err != done || events != revisions {
+					b.Fatal(events, err)
+				}
+			}
 		})
 	}
 }

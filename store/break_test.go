@@ -293,7 +293,7 @@ func TestBreak_Restart(t *testing.T) {
 // createUntilDone creates key however often that takes, and returns its revision.
 func createUntilDone(t testing.TB, s *store.Store, key string) int64 {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	for {
 		rev, err := s.Create(ctx, key, []byte("v"), 0)

@@ -90,7 +90,7 @@ func startCluster(t *testing.T, n int) (members []*embed.Etcd, endpoints []strin
 	for _, e := range members {
 		select {
 		case <-e.Server.ReadyNotify():
-		case <-time.After(20 * time.Second):
+		case <-time.After(5 * time.Minute):
 			t.Fatal("cluster does not start")
 		}
 	}

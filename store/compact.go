@@ -16,26 +16,32 @@ const compactKey = "compact_rev_key"
 
 // Run compacts etcd's history every CompactInterval until ctx ends. Any number of servers may run it on one etcd:
 // each interval one of them wins. What goes wrong is logged and tried again at the next interval.
+// While etcd refuses writes for lack of space, Run makes space as far as it can, and ends etcd's NOSPACE alarm when there is some.
 func (s *Store) Run(ctx context.Context) error {
 	if s.compact <= 0 {
 		<-ctx.Done()
 		return nil
 	}
-	ticker := time.NewTicker(s.compact)
+	ticker, often := time.NewTicker(s.compact), time.NewTicker(reliefInterval)
 	defer ticker.Stop()
+	defer often.Stop()
 	c := compactor{engine: s.engine}
+	r := relief{engine: s.engine, log: s.log}
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
+		case <-often.C:
+			r.step(ctx)
+			continue
 		case <-ticker.C:
 		}
 		rev, err := c.tick(ctx)
 		if err != nil && ctx.Err() == nil {
-			s.log.Warn("compaction failed", "err", err)
+			s.log.Warn("the store could not compact etcd's history; it tries again", "error", err)
 		}
 		if rev > 0 {
-			s.log.Debug("compacted", "revision", rev)
+			s.log.Debug("the store compacted etcd's history", "revision", rev)
 		}
 	}
 }

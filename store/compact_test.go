@@ -115,7 +115,7 @@ func TestCompact_Run(t *testing.T) {
 		go func() { ended <- s.Run(ctx) }()
 	}
 	var last int64
-	deadline := time.Now().Add(20 * time.Second)
+	deadline := time.Now().Add(5 * time.Minute)
 	for n := 1; ; n++ {
 		last = create(n)
 		if _, err := s.List(ctx, "/registry/", store.ListOptions{Rev: first, Limit: 1}); errors.Is(err, store.ErrCompacted) {

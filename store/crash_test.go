@@ -160,8 +160,6 @@ func runChild(args string) int {
 	switch fields[0] {
 	case "crash":
 		err = writeUntilKilled(fields[1], fields[2])
-	case "full":
-		err = fillDisk(fields[1])
 	}
 	fmt.Fprintln(os.Stderr, err)
 	return 1

@@ -18,6 +18,7 @@ import (
 type Embedded struct {
 	etcd   *embed.Etcd
 	client *clientv3.Client
+	disk   *disk
 
 	done      chan struct{} // closed when etcd has ended, by Close or by itself
 	closeOnce sync.Once
@@ -38,6 +39,12 @@ func StartEmbedded(ctx context.Context, cfg EmbeddedConfig) (*Embedded, error) {
 	if err := prepareDataDir(cfg.DataDir); err != nil {
 		return nil, err
 	}
+	if err := (&reserve{dir: cfg.DataDir}).prepare(); err != nil {
+		return nil, startError(cfg, err)
+	}
+	if err := checkDatabase(cfg.DataDir); err != nil {
+		return nil, startError(cfg, err)
+	}
 	smallSegments()
 	e := &Embedded{done: make(chan struct{})}
 	c, err := cfg.etcd(zapLogger(cfg.Logger, e.done, func(entry fatalEntry) { e.fail(startError(cfg, entry)) }))
@@ -52,8 +59,29 @@ func StartEmbedded(ctx context.Context, cfg EmbeddedConfig) (*Embedded, error) {
 		e.Close()
 		return nil, startError(cfg, err)
 	}
+	e.disk = newDisk(cfg.DataDir, e.etcd.Server, cfg.Logger)
+	e.disk.tick(ctx)
 	go e.supervise()
+	go e.watchDisk()
 	return e, nil
+}
+
+// watchDisk looks at the disk until etcd ends.
+func (e *Embedded) watchDisk() {
+	ticker := time.NewTicker(lookInterval)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-e.done:
+			return
+		case <-ticker.C:
+		}
+		if e.enter() != nil {
+			return
+		}
+		e.disk.tick(context.Background()) // etcd ends what it is asked in time
+		e.leave()
+	}
 }
 
 // startEtcd calls embed.StartEtcd on a goroutine of its own: over data it cannot read, etcd ends a goroutine, waits

@@ -56,7 +56,7 @@ const (
 )
 
 // smallSegments makes etcd's log files 16 instead of 64 MB: a start reads all that are left, twice.
-var smallSegments = sync.OnceFunc(func() { wal.SegmentSizeBytes = 16 << 20 })
+var smallSegments = sync.OnceFunc(func() { wal.SegmentSizeBytes = segmentBytes })
 
 // etcd returns embed's configuration. NewConfig's defaults are for a member of a cluster over a network.
 func (cfg EmbeddedConfig) etcd(log *zap.Logger) (*embed.Config, error) {

@@ -40,16 +40,21 @@ func startError(cfg EmbeddedConfig, err error) error {
 	var corrupt corruptError
 	var path *fs.PathError
 	switch {
-	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
+	case isDiskFull(err):
 		return startSentence{fmt.Errorf("no space left on the disk of etcd data directory %s: %w", cfg.DataDir, err)}
 	case errors.Is(err, syscall.EADDRINUSE):
 		return startSentence{fmt.Errorf("etcd cannot listen, the address is in use: %w", err)}
 	case errors.Is(err, syscall.EACCES), errors.Is(err, syscall.EPERM), errors.Is(err, syscall.EROFS):
 		return startSentence{fmt.Errorf("no permission on etcd data directory %s: %w", cfg.DataDir, err)}
 	case errors.As(err, &fatal) && !errors.As(err, &path), errors.As(err, &corrupt), isCorrupt(err):
-		return startSentence{fmt.Errorf("etcd cannot use the data in %s, it may be damaged: %w", cfg.DataDir, err)}
+		return startSentence{fmt.Errorf("etcd cannot use the data in %s, it may be damaged: %w; restore that directory from a backup, or remove it to begin without any object", cfg.DataDir, err)}
 	}
 	return startSentence{fmt.Errorf("etcd in %s: %w", cfg.DataDir, err)}
+}
+
+// isDiskFull says that a write failed for lack of space.
+func isDiskFull(err error) bool {
+	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
 }
 
 // isCorrupt knows the errors by which etcd's log and database report that a file is not what they wrote.

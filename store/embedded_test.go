@@ -2,6 +2,7 @@ package store_test
 
 import (
 	"context"
+	"encoding/binary"
 	"fmt"
 	"io/fs"
 	"net"
@@ -95,12 +96,30 @@ func TestEmbedded_Errors(t *testing.T) {
 			fillAndClose(t, cfg.DataDir)
 			write(t, filepath.Join(cfg.DataDir, "member", "snap", "db"), "this is not a database")
 		}, "it may be damaged"},
+		{"damaged branch", func(t *testing.T, cfg *store.EmbeddedConfig) {
+			fillAndClose(t, cfg.DataDir)
+			damagePage(t, cfg.DataDir, branchPage)
+		}, "member/snap/db"},
+		{"damaged leaf", func(t *testing.T, cfg *store.EmbeddedConfig) {
+			fillAndClose(t, cfg.DataDir)
+			damagePage(t, cfg.DataDir, leafPage)
+		}, "member/snap/db"},
+		{"damaged entries of a leaf", func(t *testing.T, cfg *store.EmbeddedConfig) {
+			fillAndClose(t, cfg.DataDir)
+			damageFrom(t, cfg.DataDir, leafPage, 16) // behind its header
+		}, "member/snap/db"},
+		{"cut database", func(t *testing.T, cfg *store.EmbeddedConfig) {
+			fillAndClose(t, cfg.DataDir)
+			if err := os.Truncate(filepath.Join(cfg.DataDir, "member", "snap", "db"), 8*4096); err != nil {
+				t.Fatal(err)
+			}
+		}, "member/snap/db"},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			cfg := store.EmbeddedConfig{DataDir: filepath.Join(t.TempDir(), "etcd"), UnsafeNoFsync: true}
 			test.prepare(t, &cfg)
-			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
 			e, err := store.StartEmbedded(ctx, cfg)
 			if err == nil {
@@ -152,6 +171,43 @@ func damage(t *testing.T, dir, suffix string) {
 	if err != nil || damaged == 0 {
 		t.Fatalf("damaged %d files: %v", damaged, err)
 	}
+}
+
+// kinds of pages in bbolt's file format
+const (
+	branchPage = 0x01
+	leafPage   = 0x02
+)
+
+// damagePage overwrites all pages of a kind, those that are no longer used too.
+func damagePage(t *testing.T, dir string, kind byte) {
+	t.Helper()
+	damageFrom(t, dir, kind, 0)
+}
+
+// damageFrom does so from an offset in the page on.
+func damageFrom(t *testing.T, dir string, kind byte, offset int) {
+	t.Helper()
+	path := filepath.Join(dir, "member", "snap", "db")
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	page, damaged := os.Getpagesize(), 0
+	for at := 2 * page; at+page <= len(data); at += page {
+		header := data[at : at+16] // its number in 8 bytes, the kind in 2, how many entries, how many more pages
+		if binary.NativeEndian.Uint64(header) == uint64(at/page) && binary.NativeEndian.Uint16(header[8:]) == uint16(kind) {
+			for i := at + offset; i < at+page; i++ {
+				data[i] = 0xa5
+			}
+			damaged++
+		}
+	}
+	if damaged == 0 {
+		t.Fatalf("no page of kind %#x", kind)
+	}
+	t.Logf("%d pages damaged", damaged)
+	write(t, path, string(data))
 }
 
 func write(t *testing.T, path, data string) {

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"log/slog"
 
 	"go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/mvccpb"
@@ -17,7 +18,7 @@ type engine interface {
 	get(ctx context.Context, key []byte) (*mvccpb.KeyValue, error)
 
 	// scan reads [key, end) in key order at rev, or at the newest revision (linearizably) when rev is 0.
-	// limit 0 is all; keysOnly leaves the values out.
+	// limit 0 is all; keysOnly leaves the values out. With borrow keys and values are valid until the result's release.
 	scan(ctx context.Context, key, end []byte, o scanOptions) (scanResult, error)
 
 	// revision is the newest revision, linearizably.
@@ -30,6 +31,11 @@ type engine interface {
 
 	// compactTo drops history before rev.
 	compactTo(ctx context.Context, rev int64) error
+
+	// pressed says that etcd refuses writes for lack of space, as far as is known; relieve tries to make it accept them again.
+	pressed() bool
+	// stale is as of disarm.
+	relieve(ctx context.Context, log *slog.Logger, stale bool) error
 
 	// grant makes a lease of ttl seconds.
 	grant(ctx context.Context, ttl int64) (id int64, err error)
@@ -44,12 +50,22 @@ type scanOptions struct {
 	rev      int64
 	limit    int64
 	keysOnly bool
+	borrow   bool
 }
 
 type scanResult struct {
 	kvs  []*mvccpb.KeyValue
 	rev  int64 // the revision read at
 	more bool
+
+	borrowed func() // nil: the keys and values are the caller's to keep
+}
+
+// release ends the use of what was borrowed.
+func (r scanResult) release() {
+	if r.borrowed != nil {
+		r.borrowed()
+	}
 }
 
 // watchStream is one connection's part of a feed. It is over at its first error.

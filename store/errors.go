@@ -23,8 +23,12 @@ var ErrFutureRevision = errors.New("revision in the future")
 // ErrTooLarge says that the request is larger than etcd takes (1.5 MiB unless set otherwise). Nothing was written.
 var ErrTooLarge = errors.New("etcd request is too large")
 
-// ErrUnavailable says that etcd cannot answer now (no leader, no quorum, no space, timeout); a retry may help.
+// ErrUnavailable says that etcd cannot answer now (no leader, no quorum, timeout); a retry may help.
 var ErrUnavailable = errors.New("etcd unavailable")
+
+// ErrNoSpace is the ErrUnavailable of a write for which there is no space: etcd's disk is full, or its database has reached its quota.
+// Of the latter kind the first one may have been written: it is an ErrUncertain too. Reads go on, and so do deletes as long as they can.
+var ErrNoSpace = fmt.Errorf("%w: no space is left", ErrUnavailable)
 
 // ErrUncertain is the ErrUnavailable (or the end of the context) of a write that may have happened or not.
 var ErrUncertain = fmt.Errorf("%w: the write may or may not have happened", ErrUnavailable)

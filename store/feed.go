@@ -84,7 +84,7 @@ func (f *feed) run(ctx context.Context) error {
 		f.store.metrics.feedBroken()
 		if now := time.Now(); now.Sub(told) >= feedTellEvery {
 			told = now
-			f.store.log.Warn("feed broken, resuming", "prefix", f.store.prefix, "revision", f.rev, "retry", retry, "err", err)
+			f.store.log.Warn("the watch of etcd broke; the store resumes it, and caches are behind until then", "prefix", f.store.prefix, "revision", f.rev, "retry", retry, "error", err)
 		}
 		select {
 		case <-time.After(retry):
@@ -95,13 +95,37 @@ func (f *feed) run(ctx context.Context) error {
 	}
 }
 
-// follow delivers from one stream until it breaks. started says that it carried something.
+// follow delivers history, and then from one stream until it breaks. started says that something came.
 func (f *feed) follow(ctx context.Context) (started bool, err error) {
-	w, err := f.store.engine.watch(ctx, []byte(f.store.prefix), prefixEnd(f.store.prefix), f.rev+1)
+	newest, err := f.store.engine.revision(ctx)
+	if err != nil {
+		return false, err
+	}
+	reading, stop := context.WithCancel(ctx)
+	stretches, next := f.store.catchUp(reading, f.rev, newest)
+	defer func() {
+		stop()
+		for _, part := range stretches {
+			<-part.done
+		}
+	}()
+	w, err := f.store.engine.watch(ctx, []byte(f.store.prefix), prefixEnd(f.store.prefix), next)
 	if err != nil {
 		return false, err
 	}
 	defer w.close()
+	for _, part := range stretches {
+		<-part.done
+		if part.err != nil {
+			return started, part.err
+		}
+		started = true
+		f.rev = part.to - 1
+		if err := f.hand(Batch{Rev: f.rev, Events: part.events}); err != nil {
+			return started, err
+		}
+		part.events = nil
+	}
 	again := time.NewTimer(0)
 	defer again.Stop()
 	if f.asked == 0 {

@@ -20,8 +20,9 @@ const (
 
 // LoadAll reads every value under prefix at revision rev (0: the newest, linearizably) as fast as etcd gives them,
 // and returns the revision. fn is called from several goroutines at once, each time with a run of neighbouring keys
-// in order (at most a few megabytes); the runs come in no order, and have no key between them. The slice is fn's to keep.
-// The first error of fn ends the load and is returned; ErrCompacted when rev left etcd's history meanwhile.
+// in order (at most a few megabytes); the runs come in no order, and have no key between them. The values are valid until fn
+// returns: what fn keeps of them it copies. The first error of fn ends the load and is returned; ErrCompacted when rev left
+// etcd's history meanwhile.
 func (s *Store) LoadAll(ctx context.Context, prefix string, rev int64, fn func([]KV) error) (_ int64, err error) {
 	defer s.metrics.observe("list", prefix, time.Now(), &err)
 	if rev, err = s.loadAll(ctx, prefix, rev, fn); err != nil {
@@ -34,10 +35,11 @@ func (s *Store) LoadAll(ctx context.Context, prefix string, rev int64, fn func([
 // Page after page would know each page's first key only when the one before has come.
 func (s *Store) loadAll(ctx context.Context, prefix string, rev int64, fn func([]KV) error) (int64, error) {
 	end := prefixEnd(prefix)
-	keys, err := s.engine.scan(ctx, []byte(prefix), end, scanOptions{rev: rev, keysOnly: true})
+	keys, err := s.engine.scan(ctx, []byte(prefix), end, scanOptions{rev: rev, keysOnly: true, borrow: true})
 	if err != nil {
 		return 0, err
 	}
+	defer keys.release()
 	rev = keys.rev
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(loadWorkers)
@@ -53,15 +55,13 @@ func (s *Store) loadAll(ctx context.Context, prefix string, rev int64, fn func([
 
 func (s *Store) loadRange(ctx context.Context, from, to []byte, rev int64, fn func([]KV) error) error {
 	for limit := int64(loadFirst); ; {
-		page, err := s.engine.scan(ctx, from, to, scanOptions{rev: rev, limit: limit})
+		page, err := s.engine.scan(ctx, from, to, scanOptions{rev: rev, limit: limit, borrow: true})
 		if err != nil {
 			return err
 		}
 		if len(page.kvs) == 0 {
+			page.release()
 			return nil
-		}
-		if err := fn(s.appendKVs(ctx, nil, page.kvs)); err != nil || !page.more {
-			return err
 		}
 		from = after(page.kvs[len(page.kvs)-1].Key)
 		bytes := 0
@@ -69,5 +69,10 @@ func (s *Store) loadRange(ctx context.Context, from, to []byte, rev int64, fn fu
 			bytes += len(kv.Value)
 		}
 		limit = max(1, min(4*limit, loadBytes*int64(len(page.kvs))/int64(bytes+1)))
+		err = fn(s.appendKVs(ctx, nil, page.kvs))
+		page.release()
+		if err != nil || !page.more {
+			return err
+		}
 	}
 }

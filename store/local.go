@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/mvccpb"
@@ -23,6 +24,8 @@ type local struct {
 	server   *etcdserver.EtcdServer
 	kv       pb.KVServer
 	lease    pb.LeaseServer
+
+	noSpace atomic.Bool // etcd has refused a write for lack of space
 }
 
 func newLocal(e *Embedded) *local {
@@ -63,8 +66,34 @@ func (l *local) txn(ctx context.Context, r *pb.TxnRequest) (*pb.TxnResponse, err
 		return nil, &certainError{err}
 	}
 	defer l.embedded.leave()
+	want, bytes := demandOf(r)
+	if err := l.embedded.disk.admit(ctx, want, bytes, func() int { return l.stored(ctx, r) }); err != nil {
+		return nil, err
+	}
+	defer l.embedded.disk.done(bytes)
 	resp, err := l.kv.Txn(ctx, r)
-	return resp, mapError(ctx, err)
+	return resp, noteNoSpace(&l.noSpace, mapError(ctx, err))
+}
+
+// demandOf returns what a transaction of the store does to the size of the data, and the length of the value it puts.
+func demandOf(r *pb.TxnRequest) (want demand, bytes int) {
+	put := r.Success[0].GetRequestPut()
+	switch {
+	case put == nil || string(put.Key) == compactKey:
+		return shrinks, 0
+	case r.Compare[0].GetModRevision() == 0:
+		return grows, len(put.Value)
+	}
+	return keeps, len(put.Value)
+}
+
+// stored is the length of the value that a transaction of the store replaces.
+func (l *local) stored(ctx context.Context, r *pb.TxnRequest) int {
+	old, err := l.server.KV().Range(ctx, r.Compare[0].Key, nil, mvcc.RangeOptions{})
+	if err != nil || len(old.KVs) == 0 {
+		return 0
+	}
+	return len(old.KVs[0].Value)
 }
 
 func (l *local) revision(ctx context.Context) (int64, error) {
@@ -127,6 +156,10 @@ func (l *local) compactTo(ctx context.Context, rev int64) error {
 		return err
 	}
 	defer l.embedded.leave()
+	if err := l.embedded.disk.admit(ctx, shrinks, 0, nil); err != nil {
+		return err
+	}
+	defer l.embedded.disk.done(0)
 	_, err := l.kv.Compact(ctx, &pb.CompactionRequest{Revision: rev})
 	return mapError(ctx, err)
 }
@@ -136,9 +169,13 @@ func (l *local) grant(ctx context.Context, ttl int64) (int64, error) {
 		return 0, err
 	}
 	defer l.embedded.leave()
+	if err := l.embedded.disk.admit(ctx, grows, 0, nil); err != nil {
+		return 0, err
+	}
+	defer l.embedded.disk.done(0)
 	resp, err := l.lease.LeaseGrant(ctx, &pb.LeaseGrantRequest{TTL: ttl})
 	if err != nil {
-		return 0, mapError(ctx, err)
+		return 0, noteNoSpace(&l.noSpace, mapError(ctx, err))
 	}
 	return resp.ID, nil
 }

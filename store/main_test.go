@@ -8,17 +8,20 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"vigil/internal/nstest"
 )
 
-// TestMain runs the child of the crash tests when the test binary is started as one, and fails the package when a
-// test leaves a goroutine behind.
+// TestMain runs the tests in namespaces of their own, or the child of the crash tests when the test binary is started as one, and
+// fails the package when a test leaves a goroutine behind.
 func TestMain(m *testing.M) {
 	if child := os.Getenv(childEnv); child != "" {
 		os.Exit(runChild(child))
 	}
+	nstest.Enter() // for disks that are full
 	flag.Parse()
 	code := m.Run()
-	if left := leaked(5 * time.Second); left != "" && code == 0 {
+	if left := leaked(5 * time.Minute); left != "" && code == 0 {
 		fmt.Fprintf(os.Stderr, "goroutines left behind:\n%s\n", left)
 		code = 1
 	}

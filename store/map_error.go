@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	"google.golang.org/grpc/codes"
@@ -29,7 +30,9 @@ func mapError(ctx context.Context, err error) error {
 		return ErrFutureRevision
 	case errors.Is(err, rpctypes.ErrRequestTooLarge):
 		return ErrTooLarge
-	case errors.Is(err, rpctypes.ErrNoSpace), errors.Is(err, rpctypes.ErrTooManyRequests):
+	case errors.Is(err, rpctypes.ErrNoSpace):
+		return fmt.Errorf("%w: %w", ErrNoSpace, err) // the write that fills the quota happens, and fails nevertheless
+	case errors.Is(err, rpctypes.ErrTooManyRequests):
 		return &certainError{err}
 	}
 	switch code := codeOf(err); code {
@@ -39,6 +42,14 @@ func mapError(ctx context.Context, err error) error {
 		return err
 	}
 	return fmt.Errorf("%w: %w", ErrUnavailable, err)
+}
+
+// noteNoSpace sets noSpace when err says that etcd has no space, and returns err.
+func noteNoSpace(noSpace *atomic.Bool, err error) error {
+	if errors.Is(err, ErrNoSpace) {
+		noSpace.Store(true)
+	}
+	return err
 }
 
 // certainError is an ErrUnavailable that came before a write was attempted.

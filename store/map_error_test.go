@@ -20,7 +20,7 @@ func TestMapError(t *testing.T) {
 		{rpctypes.ErrGRPCFutureRev, ErrFutureRevision, false},
 		{rpctypes.ErrGRPCRequestTooLarge, ErrTooLarge, false},
 		{status.Error(codes.ResourceExhausted, "trying to send message larger than max"), ErrTooLarge, false},
-		{rpctypes.ErrGRPCNoSpace, ErrUnavailable, false},
+		{rpctypes.ErrGRPCNoSpace, ErrUnavailable, true},
 		{rpctypes.ErrGRPCRequestTooManyRequests, ErrUnavailable, false},
 		{rpctypes.ErrGRPCNoLeader, ErrUnavailable, true},
 		{rpctypes.ErrGRPCTimeout, ErrUnavailable, true},

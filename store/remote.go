@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/url"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
@@ -26,6 +27,8 @@ type remote struct {
 	lease   pb.LeaseClient
 	watcher pb.WatchClient
 	opts    []grpc.CallOption
+
+	noSpace atomic.Bool // etcd has refused a write for lack of space
 }
 
 // Keep-alive as kube-apiserver has it: a silent connection is given up after at most 40 s.
@@ -107,7 +110,7 @@ func (r *remote) cheapRevision() bool { return false }
 
 func (r *remote) txn(ctx context.Context, t *pb.TxnRequest) (*pb.TxnResponse, error) {
 	resp, err := r.kv.Txn(ctx, t, r.opts...)
-	return resp, mapError(ctx, err)
+	return resp, noteNoSpace(&r.noSpace, mapError(ctx, err))
 }
 
 func (r *remote) get(ctx context.Context, key []byte) (*mvccpb.KeyValue, error) {
@@ -119,11 +122,19 @@ func (r *remote) get(ctx context.Context, key []byte) (*mvccpb.KeyValue, error) 
 }
 
 func (r *remote) scan(ctx context.Context, key, end []byte, o scanOptions) (scanResult, error) {
-	resp, err := r.kv.Range(ctx, &pb.RangeRequest{Key: key, RangeEnd: end, Revision: o.rev, Limit: o.limit, KeysOnly: o.keysOnly}, r.opts...)
+	request := &pb.RangeRequest{Key: key, RangeEnd: end, Revision: o.rev, Limit: o.limit, KeysOnly: o.keysOnly}
+	var resp *pb.RangeResponse
+	var release func()
+	var err error
+	if o.borrow {
+		resp, release, err = r.borrowed(ctx, request)
+	} else {
+		resp, err = r.kv.Range(ctx, request, r.opts...)
+	}
 	if err != nil {
 		return scanResult{}, mapError(ctx, err)
 	}
-	res := scanResult{kvs: resp.Kvs, rev: o.rev, more: resp.More}
+	res := scanResult{kvs: resp.Kvs, rev: o.rev, more: resp.More, borrowed: release}
 	if o.rev == 0 {
 		res.rev = resp.Header.Revision
 	}
@@ -152,7 +163,7 @@ func (r *remote) compactTo(ctx context.Context, rev int64) error {
 func (r *remote) grant(ctx context.Context, ttl int64) (int64, error) {
 	resp, err := r.lease.LeaseGrant(ctx, &pb.LeaseGrantRequest{TTL: ttl}, r.opts...)
 	if err != nil {
-		return 0, mapError(ctx, err)
+		return 0, noteNoSpace(&r.noSpace, mapError(ctx, err))
 	}
 	return resp.ID, nil
 }

@@ -1,6 +1,7 @@
 package store_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -106,3 +107,5 @@ func metric(t *testing.T, g prometheus.Gatherer, name string) float64 {
 	t.Errorf("no metric %s", name)
 	return -1
 }
+
+func key(n int) string { return fmt.Sprintf("/registry/secrets/%06d", n) }

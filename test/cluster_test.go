@@ -5,7 +5,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -22,7 +21,7 @@ import (
 )
 
 // patience bounds every wait; it is no measure of speed.
-const patience = 60 * time.Second
+const patience = 5 * time.Minute
 
 func binary(t testing.TB) string {
 	t.Helper()
@@ -66,31 +65,6 @@ func startCluster(t testing.TB, args ...string) *process {
 		}
 	})
 	return p
-}
-
-func freePort(t testing.TB) int {
-	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer listener.Close()
-	return listener.Addr().(*net.TCPAddr).Port
-}
-
-// freePortPair returns a free port whose successor is free, too: etcd takes both.
-func freePortPair(t testing.TB) int {
-	t.Helper()
-	for range 100 {
-		port := freePort(t)
-		next, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port+1)))
-		if err == nil {
-			next.Close()
-			return port
-		}
-	}
-	t.Fatal("no two free ports side by side")
-	return 0
 }
 
 func (p *process) start() {

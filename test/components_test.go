@@ -57,7 +57,7 @@ func (c *runningComponent) kill() {
 // Two API servers on one etcd, controllers and scheduler as processes of their own with leader election, kubelets likewise:
 // what one process does is seen by all.
 func TestComponents_Apart(t *testing.T) {
-	etcdPort := freePortPair(t)
+	etcdPort := freePorts(t, 2)
 	p := startCluster(t, "--nodes", "0", "--etcd-port", strconv.Itoa(etcdPort))
 	pki := func(name string) string { return filepath.Join(p.dataDir, "pki", name) }
 	conf := func(name string) string { return filepath.Join(p.dataDir, name) }
@@ -110,8 +110,8 @@ func TestComponents_Apart(t *testing.T) {
 	if out, err := insecure.Output(); err != nil || string(out) != "ok" {
 		t.Errorf("health of the controller manager: %s, %v", out, err)
 	}
-	unauthorized := exec.Command("curl", "-sk", "-o", "/dev/null", "-w", "%{http_code}", fmt.Sprintf("https://127.0.0.1:%d/metrics", managerPort))
-	if out, err := unauthorized.Output(); err != nil || string(out) != "401" {
+	anonymous := exec.Command("curl", "-sk", "-o", "/dev/null", "-w", "%{http_code}", fmt.Sprintf("https://127.0.0.1:%d/metrics", managerPort))
+	if out, err := anonymous.Output(); err != nil || string(out) != "403" {
 		t.Errorf("metrics without certificate: %s, %v", out, err)
 	}
 	// A second controller manager takes over when the first is killed.

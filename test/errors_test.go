@@ -169,20 +169,20 @@ func TestErrors(t *testing.T) {
 		{"DELETE", maps + "/c", asJSON, `{`, 400, "BadRequest", ""},
 		{"DELETE", maps + "/c?gracePeriodSeconds=x", "", "", 400, "BadRequest", "invalid syntax"},
 		{"DELETE", maps + "?labelSelector=(", "", "", 400, "BadRequest", "found '('"},
-		{"DELETE", "/api/v1/configmaps", "", "", 405, "MethodNotAllowed", `=deletecollection is not supported on resources of kind "configmaps"`},
-		{"DELETE", "/api/v1/namespaces", "", "", 405, "MethodNotAllowed", `=deletecollection is not supported on resources of kind "namespaces"`},
+		{"DELETE", "/api/v1/configmaps", "", "", 405, "MethodNotAllowed", "=the server does not allow this method on the requested resource"},
+		{"DELETE", "/api/v1/namespaces", "", "", 405, "MethodNotAllowed", "=the server does not allow this method on the requested resource"},
 
 		// Selectors, paths and methods.
 		{"GET", pods + "?labelSelector=a%20in%20(", "", "", 400, "BadRequest", "=unable to parse requirement: found '', expected: ',', ')' or identifier"},
 		{"GET", pods + "?labelSelector=a%2Fb%2Fc%3Dd", "", "", 400, "BadRequest", `Invalid value: "a/b/c": a valid label key must consist of`},
 		{"GET", pods + "?fieldSelector=spec.color%3Dx", "", "", 400, "BadRequest", "field label not supported: spec.color"},
 		{"GET", pods + "?fieldSelector=abc", "", "", 400, "BadRequest", "=invalid selector: 'abc'; can't understand 'abc'"},
-		{"GET", "/api/v1/namespaces/default/bindings", "", "", 405, "MethodNotAllowed", `=list is not supported on resources of kind "bindings"`},
+		{"GET", "/api/v1/namespaces/default/bindings", "", "", 405, "MethodNotAllowed", "=the server does not allow this method on the requested resource"},
 		{"GET", maps + "/nope", "", "", 404, "NotFound", `=configmaps "nope" not found`},
 		{"GET", "/apis/apps/v1/namespaces/default/deployments/nope", "", "", 404, "NotFound", `=deployments.apps "nope" not found`},
-		{"GET", "/api/v1/namespaces/default/foos", "", "", 404, "", ""},
+		{"GET", "/api/v1/namespaces/default/foos", "", "", 404, "NotFound", "=the server could not find the requested resource"},
 		{"GET", "/apis/example.com/v1/foos", "", "", 404, "", ""},
-		{"GET", maps + "/c/status", "", "", 404, "", ""},
+		{"GET", maps + "/c/status", "", "", 404, "NotFound", "=the server could not find the requested resource"},
 	} {
 		a := send(c.method, c.path, c.contentType, c.body)
 		body := c.body

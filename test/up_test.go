@@ -100,7 +100,7 @@ func TestUp_SaysWhatIsWrong(t *testing.T) {
 	})
 	t.Run("no data directory", func(t *testing.T) { expect(run("--data-dir", ""), "--data-dir") })
 	t.Run("etcd port in use", func(t *testing.T) {
-		port := strconv.Itoa(freePortPair(t))
+		port := strconv.Itoa(freePorts(t, 2))
 		listener, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", port))
 		if err != nil {
 			t.Fatal(err)
@@ -125,9 +125,7 @@ func TestUp_SaysWhatIsWrong(t *testing.T) {
 		expect(run("--data-dir", q.dataDir, "--etcd-port", "0", "--secure-port", strconv.Itoa(q.port)), cert, "damaged")
 	})
 	t.Run("no permission", func(t *testing.T) {
-		if os.Geteuid() != 0 {
-			t.Skip("needs root to become somebody else")
-		}
+		needRoot(t, "becomes somebody else")
 		dir := filepath.Join(t.TempDir(), "data")
 		if err := os.Mkdir(dir, 0o700); err != nil {
 			t.Fatal(err)

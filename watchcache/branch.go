@@ -13,19 +13,24 @@ import (
 type event struct {
 	main     link
 	rev      int64
-	old, cur item     // without a Version: none
-	branches []uint64 // hashes of the branches besides main that it belongs on, whether they exist or not; complete once appended
-	gone     atomic.Pointer[object.Version]
+	old, cur item                           // without a Version: none
+	branches []uint64                       // hashes of the branches besides main that it belongs on, whether they exist or not; complete once appended
+	gone     atomic.Pointer[object.Version] // see leaving; nil again once the event's chunk has settled
 }
 
 // leaving returns the previous content with the revision of the event, for those who see the object go: by deletion or
-// out of their selection. It is made once.
+// out of their selection. It is made once for all who ask soon.
 func (e *event) leaving() *object.Version {
 	if v := e.gone.Load(); v != nil {
 		return v
 	}
-	e.gone.CompareAndSwap(nil, e.old.At(e.rev))
-	return e.gone.Load()
+	made := e.old.At(e.rev)
+	if !e.gone.CompareAndSwap(nil, made) {
+		if v := e.gone.Load(); v != nil {
+			return v
+		}
+	}
+	return made
 }
 
 func (e *event) key() string {

@@ -29,12 +29,13 @@ type Cache struct {
 	loadOnce sync.Once
 
 	// Only for the feed's goroutine, under Server.mu.
-	pending []store.Event // of the batch under way; while late, of all batches since Add
-	late    bool          // added to a running server and not loaded yet
-	retired bool          // by Server.Remove
-	editor  *stateEditor  // on top of current
-	events  []*event      // scratch
-	waking  []*branch     // with events that their cursors have not been told about
+	pending  []store.Event // of the batch under way; while late, of all batches since Add
+	late     bool          // added to a running server and not loaded yet
+	unloaded bool          // by Server.Remove
+	editor   *stateEditor  // on top of current
+	events   []*event      // scratch
+	marks    []mark        // scratch
+	waking   []*branch     // with events that their cursors have not been told about
 
 	mu  sync.Mutex // may be taken while Server.mu is held; branch.mu may be taken while it is held
 	log *eventLog  // nil until loaded, and when removed
@@ -116,38 +117,63 @@ func (c *Cache) SnapshotAt(rev int64) (*Snapshot, error) {
 		return nil, &ExpiredError{Requested: rev, Oldest: oldest}
 	}
 	in := c.log.chunkAt(rev)
-	base := in.state
+	base, marks := in.state, in.marks
 	c.mu.Unlock()
 	if memo := in.memo.Load(); memo != nil && memo.rev <= rev {
 		base = memo
 	}
-	s, err := c.replay(in, base, rev)
+	s, err := c.replay(in, base, marks, rev)
 	if err != nil {
 		return nil, err
 	}
 	return &Snapshot{cache: c, state: s, rev: rev}, nil
 }
 
-// replay applies the events of a chunk between base and rev, inclusive.
-func (c *Cache) replay(in *chunk, base *state, rev int64) (*state, error) {
-	e := base.edit(c.res.Indexes)
+// replay applies the events and marks of a chunk between base and rev, inclusive.
+func (c *Cache) replay(in *chunk, base *state, marks []mark, rev int64) (*state, error) {
+	r := replay{e: base.edit(c.res.Indexes), after: base.rev, marks: marks}
 	for at := in.before.next.Load(); at != nil && (at == outOfWindow || at.ev.rev <= rev); at = at.next.Load() {
-		switch {
-		case at == outOfWindow:
+		if at == outOfWindow {
 			return nil, &ExpiredError{Requested: rev, Oldest: c.oldest()}
-		case at.ev.rev <= base.rev:
-		case at.ev.cur.Version != nil:
-			e.set(at.ev.cur)
-		default:
-			e.delete(at.ev.key(), at.ev.rev)
 		}
+		r.event(at.ev)
 	}
+	r.marksTo(rev)
+	e := r.e
 	if e.rev == base.rev {
 		return base, nil
 	}
 	s := e.state()
 	in.memo.Store(s)
 	return s, nil
+}
+
+// replay makes later states from an earlier one.
+type replay struct {
+	e     *stateEditor
+	after int64  // what has happened up to here is in the state already
+	marks []mark // to come, by revision
+}
+
+// event applies ev and the marks before it.
+func (r *replay) event(ev *event) {
+	r.marksTo(ev.rev)
+	switch {
+	case ev.rev <= r.after:
+	case ev.cur.Version != nil:
+		r.e.set(ev.cur)
+	default:
+		r.e.delete(ev.key(), ev.rev)
+	}
+}
+
+// marksTo applies the marks up to rev, inclusive.
+func (r *replay) marksTo(rev int64) {
+	for ; len(r.marks) > 0 && r.marks[0].rev <= rev; r.marks = r.marks[1:] {
+		if r.marks[0].rev > r.after {
+			r.e.apply(r.marks[0])
+		}
+	}
 }
 
 // oldest is the least revision a watch can start after.
@@ -177,10 +203,10 @@ func (c *Cache) load(s *state) {
 	c.metrics.capacity.Set(float64(c.log.bounds.MaxEvents))
 }
 
-// retire ends all cursors and forgets the content.
-func (c *Cache) retire() {
+// unload ends all cursors and forgets the content.
+func (c *Cache) unload() {
 	c.mu.Lock()
-	c.retired = true
+	c.unloaded = true
 	if c.log != nil {
 		c.log.end()
 		c.waking = c.log.takeTouched(c.waking)
@@ -194,7 +220,7 @@ func (c *Cache) retire() {
 // apply takes the pending events of a batch in: first a new state, then the events on their branches.
 func (c *Cache) apply() {
 	base := c.current.Load()
-	c.events = c.events[:0]
+	c.events, c.marks = c.events[:0], c.marks[:0]
 	for i := range c.pending {
 		if c.pending[i].ModRev <= base.rev {
 			continue // part of the load already
@@ -213,6 +239,9 @@ func (c *Cache) apply() {
 	defer c.mu.Unlock()
 	c.log.begin(base)
 	c.current.Store(next)
+	for _, m := range c.marks {
+		c.log.mark(m, now)
+	}
 	for _, ev := range c.events {
 		c.log.append(ev, now)
 		if ev.old.Version != nil {
@@ -221,15 +250,20 @@ func (c *Cache) apply() {
 	}
 	c.metrics.dispatched.Add(float64(len(c.events)))
 	clear(c.events)
+	clear(c.marks)
 	c.log.trim(now, next)
 }
 
 // change edits one event of the feed into the state. It returns nil when watchers have nothing to see: the new bytes
-// cannot be read, or an object goes that never could be.
+// cannot be read, or an object goes that never could be. Then it leaves a mark, if that is news.
 func (c *Cache) change(e *store.Event) *event {
 	if e.Value == nil {
+		broken := c.editor.isBroken(e.Key)
 		old := c.editor.delete(e.Key, e.ModRev)
 		if old.Version == nil {
+			if broken {
+				c.marks = append(c.marks, mark{key: e.Key, rev: e.ModRev})
+			}
 			return nil
 		}
 		return &event{rev: e.ModRev, old: old}
@@ -243,7 +277,11 @@ func (c *Cache) change(e *store.Event) *event {
 		var err error
 		if v, err = newVersion(c.res.Type, key, e.ModRev, e.Value, e.Err); err != nil {
 			c.brokenObject(e.Key, e.ModRev, err)
-			c.editor.breaks(key, e.ModRev, err)
+			m := mark{key, e.ModRev, err}
+			if !c.editor.isBroken(key) {
+				c.marks = append(c.marks, m)
+			}
+			c.editor.apply(m)
 			return nil
 		}
 	}
@@ -276,6 +314,6 @@ func (c *Cache) wakeTouched() {
 }
 
 func (c *Cache) brokenObject(key string, rev int64, err error) {
-	c.logger.Error("stored object cannot be read", "key", key, "revision", rev, "err", err)
+	c.logger.Error("a stored object cannot be decoded; lists and watches leave it out: delete it with ignoreStoreReadErrorWithClusterBreakingPotential, or mend it in etcd", "key", key, "revision", rev, "error", err)
 	c.metrics.broken.Inc()
 }

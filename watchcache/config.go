@@ -40,12 +40,17 @@ type Config struct {
 type Window struct {
 	// MaxEvents is the largest number of events. 0 means 102,400, kube-apiserver's bound.
 	MaxEvents int
-	// MaxBytes bounds the memory that only the window holds on to: replaced and deleted objects with the encodings made
-	// of them, and about 700 bytes for each event. It wins over Age and MinEvents. 0 means 64 MiB.
+	// MaxBytes bounds the memory that only the window holds on to: replaced and deleted objects, with the encodings that
+	// were made of them of late, and about 700 bytes for each event. It wins over Age and MinEvents. 0 means 64 MiB.
 	MaxBytes int64
+	// OldBytes bounds the same once events are older than Fresh: what a burst has left behind goes soon, while a quiet
+	// cache keeps its history for Age. 0 means 8 MiB.
+	OldBytes int64
+	// Fresh is how long events are kept beyond OldBytes. 0 means 80 s: the API asks for 75 s at least.
+	Fresh time.Duration
 	// Age is how long an event is kept when the other bounds permit, and how long an exact revision or a continue
 	// token can be read even if nothing has happened since. 0 means 5 minutes and 15 seconds: a little more than etcd's
-	// compaction keeps. The API asks for 75 s at least.
+	// compaction keeps.
 	Age time.Duration
 }
 
@@ -58,6 +63,12 @@ func (c Config) withDefaults() Config {
 	}
 	if c.Window.MaxBytes == 0 {
 		c.Window.MaxBytes = 64 << 20
+	}
+	if c.Window.OldBytes == 0 {
+		c.Window.OldBytes = 8 << 20
+	}
+	if c.Window.Fresh == 0 {
+		c.Window.Fresh = 80 * time.Second
 	}
 	if c.Window.Age == 0 {
 		c.Window.Age = 5*time.Minute + 15*time.Second

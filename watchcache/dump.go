@@ -7,13 +7,43 @@ import (
 	"slices"
 	"strings"
 	"text/tabwriter"
+	"time"
 )
 
 // ServeHTTP writes what is in the caches now, as text: for each its objects, its window, and the branches that
-// watchers stand on. "?resource=pods" shows only one, with all its branches.
+// watchers stand on. "?resource=pods" shows only one, with all its branches. "?check" checks them all (see [Cache.Check]) and says what
+// is wrong, with status 500 if anything is.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-	s.dump(w, r.URL.Query().Get("resource"))
+	query := r.URL.Query()
+	if query.Has("check") {
+		s.report(w, query.Get("resource"))
+		return
+	}
+	s.dump(w, query.Get("resource"))
+}
+
+// report writes what Check says of each cache, the broken ones first.
+func (s *Server) report(w http.ResponseWriter, resource string) {
+	s.mu.Lock()
+	caches := slices.Clone(s.caches)
+	s.mu.Unlock()
+	var sound, broken strings.Builder
+	for _, c := range caches {
+		if resource != "" && resource != c.res.Name {
+			continue
+		}
+		start := time.Now()
+		if err := c.Check(); err != nil {
+			fmt.Fprintln(&broken, err)
+			continue
+		}
+		fmt.Fprintf(&sound, "%s: sound, %d objects, %v\n", c.res.Name, c.Len(), time.Since(start).Round(time.Microsecond))
+	}
+	if broken.Len() > 0 {
+		w.WriteHeader(http.StatusInternalServerError)
+	}
+	_, _ = io.WriteString(w, broken.String()+sound.String())
 }
 
 // dump writes to w; an error of w ends the connection, so there is nothing to do about it here.

@@ -20,6 +20,7 @@ func TestServer_Dump(t *testing.T) {
 		"":                   {"revision 102, ready true", "pods", "late.example.com", "not loaded"},
 		"?resource=pods":     {"all", "namespace=a", "spec.nodeName=n1"},
 		"?resource=nonsense": {"RESOURCE"},
+		"?check":             {"pods: sound, 2 objects", "late.example.com: sound, 0 objects"},
 	} {
 		w := httptest.NewRecorder()
 		r.server.ServeHTTP(w, httptest.NewRequest("GET", "/debug/watchcache"+query, nil))

@@ -70,7 +70,16 @@ func newRig(t testing.TB, opts ...rigOption) *rig {
 	r.server = newServer(noStore{}, cfg, tune)
 	r.pods = r.server.Add(pods)
 	r.reload()
+	t.Cleanup(r.check)
 	return r
+}
+
+// check checks every structure of the server. The tests' steps call it, too.
+func (r *rig) check() {
+	r.t.Helper()
+	if err := r.server.Check(); err != nil {
+		r.t.Fatalf("at revision %d: %v", r.rev, err)
+	}
 }
 
 // reload loads the cache anew, empty, at the current revision.
@@ -78,7 +87,7 @@ func (r *rig) reload() {
 	r.server.mu.Lock()
 	defer r.server.mu.Unlock()
 	r.pods.load(buildState(r.rev, nil, nil, pods.Indexes))
-	r.server.past = []mark{{r.now, r.rev}}
+	r.server.past = []moment{{r.now, r.rev}}
 	r.server.publish(r.rev)
 	r.pods.wake()
 }
@@ -119,7 +128,15 @@ func (r *rig) put(pods ...pod) {
 		b.Events = append(b.Events, store.Event{Key: "/registry/pods/" + p.key, ModRev: r.rev, Value: p.stored(r.t, r.rev)})
 	}
 	b.Rev = r.rev
+	r.feed(b)
+}
+
+func (r *rig) feed(b store.Batch) {
+	r.t.Helper()
 	r.server.apply(b)
+	if _, bench := r.t.(*testing.B); !bench {
+		r.check()
+	}
 }
 
 // del feeds one batch with one deletion each.
@@ -130,19 +147,19 @@ func (r *rig) del(keys ...string) {
 		b.Events = append(b.Events, store.Event{Key: "/registry/pods/" + key, ModRev: r.rev})
 	}
 	b.Rev = r.rev
-	r.server.apply(b)
+	r.feed(b)
 }
 
 // raw feeds one batch with one event as it is.
 func (r *rig) raw(key string, value []byte) {
 	r.rev++
-	r.server.apply(store.Batch{Rev: r.rev, Events: []store.Event{{Key: key, ModRev: r.rev, Value: value}}})
+	r.feed(store.Batch{Rev: r.rev, Events: []store.Event{{Key: key, ModRev: r.rev, Value: value}}})
 }
 
 // progress feeds a batch without events, at a revision n further on.
 func (r *rig) progress(n int64) {
 	r.rev += n
-	r.server.apply(store.Batch{Rev: r.rev})
+	r.feed(store.Batch{Rev: r.rev})
 }
 
 func (r *rig) watch(o WatchOptions) *Cursor {

@@ -12,18 +12,10 @@ import (
 	"vigil/store"
 )
 
-// loadAll reads all caches at one revision, some way back, so that the feed from there fills the windows: watches
-// from before a restart then resume. The server is ready when the feed has come to what is the newest revision now.
-func (s *Server) loadAll(ctx context.Context) error {
+// loadAll reads all caches at revision rev, some way back, so that the feed from there fills the windows: watches
+// from before a restart then resume. The server is ready when the feed has come to newest.
+func (s *Server) loadAll(ctx context.Context, rev, newest int64) error {
 	start := time.Now()
-	newest, err := s.store.Revision(ctx)
-	if err != nil {
-		return err
-	}
-	rev, err := s.historyStart(ctx, newest)
-	if err != nil {
-		return err
-	}
 	s.mu.Lock()
 	s.running = true
 	caches := append([]*Cache(nil), s.caches...)
@@ -37,22 +29,22 @@ func (s *Server) loadAll(ctx context.Context) error {
 	defer s.mu.Unlock()
 	objects := 0
 	for _, c := range caches {
-		if c.retired {
+		if c.unloaded {
 			continue
 		}
 		c.pending, c.late = nil, false
 		c.load(states[c])
 		objects += c.Len()
 	}
-	s.past = []mark{{s.tuning.now(), rev}}
+	s.past = []moment{{s.tuning.now(), rev}}
 	s.target = newest
 	s.publish(rev)
 	for _, c := range caches {
-		if !c.retired {
+		if !c.unloaded {
 			c.wake()
 		}
 	}
-	s.logger.Info("loaded the watch caches", "revision", rev, "newest", newest, "resources", len(caches), "objects", objects,
+	s.logger.Info("the watch caches are loaded", "revision", rev, "newest", newest, "resources", len(caches), "objects", objects,
 		"took", time.Since(start))
 	return nil
 }
@@ -165,7 +157,7 @@ func (s *Server) loadLate(ctx context.Context) error {
 				if ctx.Err() != nil {
 					return context.Cause(ctx)
 				}
-				s.logger.Error("cannot load a watch cache, will try again", "resource", c.res.Name, "err", err)
+				s.logger.Error("a watch cache could not be loaded; that is tried again, and its resource is not served until then", "resource", c.res.Name, "error", err)
 				if err := pause.wait(ctx); err != nil {
 					return err
 				}
@@ -200,7 +192,7 @@ func (s *Server) loadOne(ctx context.Context, c *Cache) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !c.late || c.retired {
+	if !c.late || c.unloaded {
 		return nil // loaded with all others meanwhile, or removed
 	}
 	c.late = false

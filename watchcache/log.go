@@ -6,8 +6,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"time"
-
-	"vigil/object"
 )
 
 // eventLog is the window of one cache: its events, cut into chunks, and the branches that watchers stand on. All of it
@@ -27,6 +25,7 @@ type eventLog struct {
 	chunks []*chunk // oldest first, never empty; the last is open
 	oldest int64    // every event with a greater revision is in the window
 	last   int64    // revision of the newest event, or oldest
+	newest int64    // revision of the newest event or mark, or oldest
 	events int
 	bytes  int64
 
@@ -38,7 +37,7 @@ type eventLog struct {
 // content at any revision inside is that one with at most one chunk's events applied. Keeping a tree for
 // each event instead would hold on to a whole path of nodes for each.
 type chunk struct {
-	after  int64                 // revision of the event before its first one (or of the load)
+	after  int64                 // revision of the event or mark before its first one (or of the load)
 	before *link                 // the main link before its first
 	next   atomic.Pointer[chunk] // set when the chunk is closed; chunkGone when it has left the window
 	keys   bloom                 // of its events' branches; complete once it is closed
@@ -46,11 +45,12 @@ type chunk struct {
 	memo atomic.Pointer[state] // the state last computed inside it
 
 	// Guarded by Cache.mu.
-	state    *state // before its first event; nil when it has left the window
-	events   int
-	bytes    int64
-	newest   time.Time // when its last event came
-	measured bool      // again, some time after newest
+	state   *state // before its first event; nil when it has left the window
+	events  int
+	marks   []mark // what happened besides the events, by revision; those that are there never change
+	bytes   int64
+	newest  time.Time // when its last event came
+	settled bool      // see settle
 }
 
 // chunkGone stands in for the successor of a trimmed chunk.
@@ -72,6 +72,7 @@ func newEventLog(bounds Window, minEvents, chunkEvents int, indexes []string, lo
 		indexes:     indexes,
 		oldest:      loaded.rev,
 		last:        loaded.rev,
+		newest:      loaded.rev,
 	}
 	for i := range l.byIndex {
 		l.byIndex[i] = map[string]*branch{}
@@ -83,12 +84,25 @@ func newEventLog(bounds Window, minEvents, chunkEvents int, indexes []string, lo
 // begin opens a new chunk, if the open one is full, for events that come on top of s.
 func (l *eventLog) begin(s *state) {
 	open := l.chunks[len(l.chunks)-1]
-	if open.events < l.chunkEvents {
+	if open.length() < l.chunkEvents {
 		return
 	}
-	c := &chunk{after: l.last, before: l.main.tail, state: s}
+	c := &chunk{after: l.newest, before: l.main.tail, state: s}
 	open.next.Store(c)
 	l.chunks = append(l.chunks, c)
+}
+
+// length is the number of events and marks.
+func (c *chunk) length() int { return c.events + len(c.marks) }
+
+// mark puts a mark into the open chunk.
+func (l *eventLog) mark(m mark, now time.Time) {
+	open := l.chunks[len(l.chunks)-1]
+	open.marks = append(open.marks, m)
+	open.newest = now
+	open.bytes += eventOverhead
+	l.bytes += eventOverhead
+	l.newest = m.rev
 }
 
 // append puts an event on all branches it concerns.
@@ -104,6 +118,7 @@ func (l *eventLog) append(ev *event, now time.Time) {
 	l.bytes += eventOverhead
 	l.events++
 	l.last = ev.rev
+	l.newest = max(l.newest, ev.rev)
 
 	ev.main.ev, ev.main.old, ev.main.cur = ev, ev.old.Version != nil, ev.cur.Version != nil
 	l.put(l.main, &ev.main)
@@ -231,15 +246,19 @@ func (l *eventLog) trim(now time.Time, s *state) {
 	for {
 		first := l.chunks[0]
 		over := l.events > l.bounds.MaxEvents || l.bytes > l.bounds.MaxBytes
-		old := first.events > 0 && now.Sub(first.newest) > l.bounds.Age && l.events-first.events >= l.minEvents
-		if !over && !old || first.events == 0 {
+		keep := l.bounds.Age
+		if l.bytes-first.bytes >= l.bounds.OldBytes {
+			keep = min(keep, l.bounds.Fresh)
+		}
+		old := first.length() > 0 && now.Sub(first.newest) > keep && l.events-first.events >= l.minEvents
+		if !over && !old || first.length() == 0 {
 			return
 		}
 		if len(l.chunks) == 1 {
-			if first.events < l.chunkEvents && !old && l.bytes <= l.bounds.MaxBytes {
+			if first.length() < l.chunkEvents && !old && l.bytes <= l.bounds.MaxBytes {
 				return
 			}
-			next := &chunk{after: l.last, before: l.main.tail, state: s}
+			next := &chunk{after: l.newest, before: l.main.tail, state: s}
 			first.next.Store(next)
 			l.chunks = append(l.chunks, next)
 		}
@@ -259,7 +278,7 @@ func (l *eventLog) trimChunk(c *chunk) {
 	}
 	l.events -= c.events
 	l.bytes -= c.bytes
-	l.oldest = l.main.after
+	l.oldest = l.chunks[1].after
 	l.trimmed = true
 	c.next.Store(chunkGone)
 	c.state = nil // a cursor may still stand here
@@ -268,26 +287,29 @@ func (l *eventLog) trimChunk(c *chunk) {
 	l.chunks = l.chunks[1:]
 }
 
-// measure brings the bytes of a chunk up to date some time after its last event, when the encodings that its objects
-// were asked for have been made.
-func (l *eventLog) measure(now time.Time) {
-	const settle = 10 * time.Second
-	i := sort.Search(len(l.chunks), func(i int) bool { return !l.chunks[i].measured })
+// settle lets go of what was made for those who watch, some time after a chunk's last event: by then they have had it. What a laggard
+// wants is made once more. It brings the bytes of the chunk up to date.
+func (l *eventLog) settle(now time.Time) {
+	const after = 10 * time.Second
+	i := sort.Search(len(l.chunks), func(i int) bool { return !l.chunks[i].settled })
 	for ; i < len(l.chunks)-1; i++ {
 		c := l.chunks[i]
-		if now.Sub(c.newest) < settle {
+		if now.Sub(c.newest) < after {
 			return
 		}
-		bytes := int64(c.events) * eventOverhead
+		bytes := int64(c.length()) * eventOverhead
 		for at, n := c.before.next.Load(), 0; n < c.events; at, n = at.next.Load(), n+1 {
-			for _, v := range []*object.Version{at.ev.old.Version, at.ev.gone.Load()} {
-				if v != nil {
-					bytes += int64(v.SizeBytes())
-				}
+			at.ev.gone.Store(nil)
+			if v := at.ev.cur.Version; v != nil {
+				v.ReleaseWatched()
+			}
+			if v := at.ev.old.Version; v != nil {
+				v.Release()
+				bytes += int64(v.SizeBytes())
 			}
 		}
 		l.bytes += bytes - c.bytes
-		c.bytes, c.measured = bytes, true
+		c.bytes, c.settled = bytes, true
 	}
 }
 

@@ -58,7 +58,7 @@ func TestProperty(t *testing.T) {
 				Writers:  4,
 				Watchers: 40,
 				Readers:  4,
-				Mishaps:  []func(context.Context) error{target.restart, target.compact, target.loseFeed, target.delayFeed},
+				Mishaps:  []func(context.Context) error{target.restart, target.compact, target.loseFeed, target.delayFeed, target.check, target.check},
 			})
 			t.Log(stats)
 			if stats.Writes < int64(*propertyWrites)/4*4 || stats.Events == 0 || stats.Mishaps < 4 || stats.Reconnects == 0 {
@@ -106,6 +106,13 @@ func (tg *target) restart(context.Context) error {
 	tg.stop()
 	tg.begin()
 	return nil
+}
+
+// check checks the cache while it is written and read.
+func (tg *target) check(context.Context) error {
+	tg.mu.RLock()
+	defer tg.mu.RUnlock()
+	return tg.cache.Check()
 }
 
 func (tg *target) compact(ctx context.Context) error {

@@ -44,11 +44,11 @@ type Server struct {
 	running bool     // a load has taken the list of caches
 	target  int64    // the revision at which the server becomes ready
 	hit     []*Cache // scratch: caches with events in the batch under way
-	past    []mark   // revisions by time, for horizon
+	past    []moment // revisions by time, for horizon
 }
 
-// mark remembers how far the feed was at a time.
-type mark struct {
+// moment remembers how far the feed was at a time.
+type moment struct {
 	at  time.Time
 	rev int64
 }
@@ -101,7 +101,7 @@ func (s *Server) Remove(c *Cache) {
 	defer s.mu.Unlock()
 	s.caches = slices.DeleteFunc(s.caches, func(other *Cache) bool { return other == c })
 	s.routes.remove(c)
-	c.retire()
+	c.unload()
 }
 
 // Run loads the caches and keeps them fed until ctx ends, whose cause it returns. It survives an unreachable store and
@@ -121,46 +121,78 @@ const tellEvery = 30 * time.Second
 func (s *Server) follow(ctx context.Context) error {
 	var told time.Time // when an error was last logged
 	for pause := newBackoff(); ; {
-		if err := s.loadAll(ctx); err != nil {
-			if ctx.Err() != nil {
-				return context.Cause(ctx)
-			}
-			if now := s.tuning.now(); now.Sub(told) >= tellEvery {
-				told = now
-				s.logger.Error("cannot load the watch caches, will go on trying", "err", err)
-			}
-			if err := pause.wait(ctx); err != nil {
-				return err
-			}
+		err := s.loadAndFeed(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
+		case err == nil:
+			pause.reset()
+			told = time.Time{}
 			continue
 		}
-		pause.reset()
-		told = time.Time{}
-		if err := s.feed(ctx); err != nil {
+		if now := s.tuning.now(); now.Sub(told) >= tellEvery {
+			told = now
+			s.logger.Error("the watch caches could not be loaded; that is tried again, and /readyz fails until they are", "error", err)
+		}
+		if err := pause.wait(ctx); err != nil {
 			return err
 		}
 	}
 }
 
-// feed applies batches until history has been lost, which is not an error, or ctx ends.
-func (s *Server) feed(ctx context.Context) error {
+// loadAndFeed loads the caches and feeds them until history has been lost, which is not an error, or ctx ends. The feed is
+// opened before the load, so that etcd looks for history meanwhile.
+func (s *Server) loadAndFeed(ctx context.Context) error {
+	newest, err := s.store.Revision(ctx)
+	if err != nil {
+		return err
+	}
+	from, err := s.historyStart(ctx, newest)
+	if err != nil {
+		return err
+	}
+	loaded := make(chan struct{})
+	feeding, stop := context.WithCancel(ctx)
+	defer stop()
+	fed := make(chan struct{})
+	go func() {
+		defer close(fed)
+		s.feed(feeding, from, loaded)
+	}()
+	if err = s.loadAll(ctx, from, newest); err == nil {
+		close(loaded)
+	} else {
+		stop()
+	}
+	<-fed
+	return err
+}
+
+// feed applies what happened after revision after, once loaded is closed. It returns when history has been lost or ctx ends.
+func (s *Server) feed(ctx context.Context, after int64, loaded <-chan struct{}) {
 	pause := newBackoff()
 	for {
-		err := s.store.Feed(ctx, s.rev.Load(), func(b store.Batch) error {
+		err := s.store.Feed(ctx, after, func(b store.Batch) error {
+			select {
+			case <-loaded:
+			case <-ctx.Done():
+				return ctx.Err()
+			}
 			pause.reset()
 			s.apply(b)
+			after = max(after, b.Rev)
 			return nil
 		})
 		switch {
 		case ctx.Err() != nil:
-			return context.Cause(ctx)
+			return
 		case errors.Is(err, store.ErrCompacted):
-			s.logger.Warn("the store no longer has what the watch caches missed, loading them again", "revision", s.rev.Load())
-			return nil
+			s.logger.Warn("etcd has compacted what the watch caches missed; they are loaded again", "revision", after)
+			return
 		}
-		s.logger.Error("the feed ended, will start it again", "revision", s.rev.Load(), "err", err)
-		if err := pause.wait(ctx); err != nil {
-			return err
+		s.logger.Error("the feed of the watch caches ended; it is started again, and the caches are behind until then", "revision", after, "error", err)
+		if pause.wait(ctx) != nil {
+			return
 		}
 	}
 }

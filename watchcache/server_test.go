@@ -47,7 +47,7 @@ func start(t testing.TB, st watchcache.Store, cfg watchcache.Config, resources .
 		}
 	}
 	t.Cleanup(stop)
-	ready, cancelReady := context.WithTimeout(t.Context(), 30*time.Second)
+	ready, cancelReady := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancelReady()
 	if err := s.WaitReady(ready); err != nil {
 		t.Fatal(err)
@@ -88,7 +88,7 @@ func read(t testing.TB, c *watchcache.Cache, f watchcache.Freshness) *watchcache
 // nextEvent waits for an event.
 func nextEvent(t testing.TB, c *watchcache.Cursor) watchcache.Event {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	for {
 		ev, ok, err := c.Next()
@@ -215,7 +215,7 @@ func TestServer_AddWhileRunning(t *testing.T) {
 		written <- n
 	}()
 	c := s.Add(configMaps)
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	if err := c.WaitLoaded(ctx); err != nil {
 		t.Fatal(err)
@@ -284,13 +284,59 @@ func TestServer_StoreUnavailable(t *testing.T) {
 	}
 	st.failures.Store(1)
 	late := s.Add(watchcache.Resource{Name: "configmaps.again", Prefix: configMaps.Prefix, Type: configMapType})
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	if err := late.WaitLoaded(ctx); err != nil {
 		t.Fatal(err)
 	}
 	if n := late.Len(); n != 1 {
 		t.Errorf("%d objects in a resource added later, want 1", n)
+	}
+}
+
+// scribblingStore uses the memory of loaded values for something else, as the store may.
+type scribblingStore struct{ *store.Store }
+
+func (s scribblingStore) LoadAll(ctx context.Context, prefix string, rev int64, fn func([]store.KV) error) (int64, error) {
+	return s.Store.LoadAll(ctx, prefix, rev, func(kvs []store.KV) error {
+		err := fn(kvs)
+		for _, kv := range kvs {
+			for i := range kv.Value {
+				kv.Value[i] = 0xff
+			}
+		}
+		return err
+	})
+}
+
+// A load keeps nothing of the values that it was given: neither of protobuf nor of JSON.
+func TestServer_LoadKeepsNoValues(t *testing.T) {
+	st := scribblingStore{storetest.New(t)}
+	create(t, st.Store, "protobuf", "1")
+	asJSON := `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"json","namespace":"default"},"data":{"k":"v"}}`
+	if _, err := st.Create(t.Context(), configMaps.Prefix+"default/json", []byte(asJSON), 0); err != nil {
+		t.Fatal(err)
+	}
+	objects := map[string]string{} // what they are, from the feed and then from the load
+	for _, backlog := range []int64{0, -1} {
+		_, caches, stop := start(t, st, watchcache.Config{Backlog: backlog}, configMaps)
+		page, err := read(t, caches[0], watchcache.Consistent()).List(watchcache.Selection{}, "", 0)
+		if err != nil || len(page.Items) != 2 {
+			t.Fatalf("backlog %d: %d objects, %v", backlog, len(page.Items), err)
+		}
+		for _, v := range page.Items {
+			b, err := v.JSON()
+			if err != nil {
+				t.Fatal(err)
+			}
+			is := string(b)
+			if backlog == 0 {
+				objects[v.Key()] = is
+			} else if is != objects[v.Key()] {
+				t.Errorf("%s from the load is %q, from the feed %q", v.Key(), is, objects[v.Key()])
+			}
+		}
+		stop()
 	}
 }
 

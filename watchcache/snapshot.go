@@ -123,14 +123,21 @@ func (w *walker) next() (*object.Version, bool) {
 	return nil, false
 }
 
-// step returns the next object where the plan leads. Only the one of a plan for a key may be missing.
-func (w *walker) step() (item, bool) {
+// step returns the next object where the plan leads. Only the one of a plan for a key may be missing. It panics when another is: a
+// shorter list would tell the client that objects are gone.
+func (w *walker) step() (v item, ok bool) {
 	switch {
 	case w.plan.key != "":
 		return w.state.objects.Get(w.plan.key)
 	case w.plan.index >= 0:
-		key, _ := w.keys.Next()
-		return w.state.objects.Get(string(key))
+		if key, more := w.keys.Next(); more {
+			v, ok = w.state.objects.Get(string(key))
+		}
+	default:
+		v, ok = w.objects.Next()
 	}
-	return w.objects.Next()
+	if !ok {
+		panic("watchcache: fewer objects than are counted")
+	}
+	return v, true
 }

@@ -182,14 +182,29 @@ func (e *stateEditor) unindex(i int, value, key string) {
 	e.indexes[i].Set(&bucket{b.value, keys.Tree()})
 }
 
-// breaks marks key as unreadable since rev.
-func (e *stateEditor) breaks(key string, rev int64, cause error) {
-	e.rev = rev
-	e.ownBroken()
-	e.broken[key] = cause
+// mark is a change of what can be read that no event tells: the value at key cannot be since rev, or, when cause is nil, is gone
+// although it never could be.
+type mark struct {
+	key   string
+	rev   int64
+	cause error
 }
 
-// mend takes the mark of breaks away.
+// apply marks a key as unreadable, or takes that back.
+func (e *stateEditor) apply(m mark) {
+	e.rev = m.rev
+	if m.cause == nil {
+		e.mend(m.key)
+		return
+	}
+	e.ownBroken()
+	e.broken[m.key] = m.cause
+}
+
+// isBroken reports whether key is marked as unreadable.
+func (e *stateEditor) isBroken(key string) bool { return e.broken[key] != nil }
+
+// mend takes the mark of a key away.
 func (e *stateEditor) mend(key string) {
 	if _, broken := e.broken[key]; !broken {
 		return

@@ -39,7 +39,7 @@ func (s *Server) sweep() {
 func (s *Server) moveHorizon() {
 	now := s.tuning.now()
 	if n := len(s.past); n > 0 && now.Sub(s.past[n-1].at) >= markEvery {
-		s.past = append(s.past, mark{now, s.rev.Load()})
+		s.past = append(s.past, moment{now, s.rev.Load()})
 	}
 	gone := 0
 	for gone < len(s.past) && now.Sub(s.past[gone].at) > s.cfg.Window.Age {
@@ -58,7 +58,7 @@ func (c *Cache) sweep() (expired []func()) {
 		return nil
 	}
 	now := c.server.tuning.now()
-	l.measure(now)
+	l.settle(now)
 	l.trim(now, c.current.Load())
 	if !l.trimmed {
 		return nil

@@ -1,6 +1,7 @@
 package watchcache
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"runtime"
@@ -34,7 +35,7 @@ func (r *rig) checkLog() {
 	if events != l.events || events != inMain || bytes != l.bytes {
 		r.t.Errorf("log counts %d events and %d bytes, its chunks hold %d and %d, its main branch %d", l.events, l.bytes, events, bytes, inMain)
 	}
-	if l.oldest != l.main.after || l.oldest != l.chunks[0].after {
+	if l.oldest < l.main.after || l.oldest != l.chunks[0].after {
 		r.t.Errorf("oldest is %d, the main branch starts after %d, the first chunk after %d", l.oldest, l.main.after, l.chunks[0].after)
 	}
 }
@@ -66,27 +67,74 @@ func TestWindow_Bounds(t *testing.T) {
 		}
 		r.checkLog()
 	})
-	t.Run("bytes of encodings made later", func(t *testing.T) {
+	t.Run("what was made for watches goes", func(t *testing.T) {
 		r := newRig(t)
 		r.put(pod{"a/one", "", ""})
-		v, _ := r.pods.Get("/registry/pods/a/one")
-		for range 70 {
-			r.put(pod{"a/one", "", ""})
+		r.put(pod{"a/gone", "", ""})
+		first, _ := r.pods.Get("/registry/pods/a/one")
+		r.put(pod{"a/one", "", ""})
+		r.del("a/gone")
+		newest, _ := r.pods.Get("/registry/pods/a/one")
+		deletion := r.pods.log.main.tail.ev
+		for range 70 { // closes the chunk
+			r.put(pod{"a/other", "", ""})
 		}
-		before := r.pods.log.bytes
-		if _, err := v.JSON(); err != nil {
+		before, held := r.pods.log.bytes, []int{first.SizeBytes(), newest.SizeBytes()}
+		left := deletion.leaving()
+		want := [][]byte{}
+		for _, v := range []*object.Version{first, newest, left} {
+			b, err := v.MetadataProtobuf()
+			if err != nil {
+				t.Fatal(err)
+			}
+			want = append(want, bytes.Clone(b))
+		}
+		if _, err := first.JSON(); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := newest.PackedEvent(object.JSON, false); err != nil {
 			t.Fatal(err)
 		}
 		r.server.sweep()
-		if r.pods.log.bytes != before {
-			t.Error("measured at once")
+		if deletion.leaving() != left || first.SizeBytes() == held[0] || newest.SizeBytes() == held[1] {
+			t.Error("gone at once")
 		}
 		r.now = r.now.Add(11 * time.Second)
 		r.server.sweep()
-		if r.pods.log.bytes <= before {
-			t.Errorf("%d bytes with JSON made, %d without", r.pods.log.bytes, before)
+		if deletion.gone.Load() != nil || first.SizeBytes() != held[0] || newest.SizeBytes() != held[1] || r.pods.log.bytes != before {
+			t.Errorf("versions have %d and %d bytes, before %d; the log %d, before %d", first.SizeBytes(), newest.SizeBytes(), held, r.pods.log.bytes, before)
+		}
+		for i, v := range []*object.Version{first, newest, deletion.leaving()} {
+			if b, err := v.MetadataProtobuf(); err != nil || !bytes.Equal(b, want[i]) {
+				t.Errorf("made once more it is %q (%v), was %q", b, err, want[i])
+			}
 		}
 		r.checkLog()
+	})
+	t.Run("bytes of old events", func(t *testing.T) {
+		r := newRig(t, window(Window{OldBytes: 50_000, Fresh: time.Minute, Age: time.Hour}), chunkEvents(4))
+		for range 200 {
+			r.put(pod{"a/one", "", ""})
+		}
+		all := r.pods.log.bytes
+		r.now = r.now.Add(50 * time.Second)
+		r.server.sweep()
+		if n := r.pods.log.events; n != 200 || all < 100_000 {
+			t.Errorf("%d events after 50 s, want all 200; %d bytes, want more than are kept later", n, all)
+		}
+		r.put(pod{"a/young", "", ""})
+		r.now = r.now.Add(20 * time.Second)
+		r.server.sweep()
+		if n := r.pods.log.bytes; n < 50_000 || n > 60_000 {
+			t.Errorf("%d bytes after 70 s, want 50,000 and less than a chunk more", n)
+		}
+		r.checkLog()
+		r.now = r.now.Add(20 * time.Minute)
+		left := r.pods.log.events
+		r.server.sweep()
+		if n := r.pods.log.events; n != left {
+			t.Errorf("%d events after 20 minutes, want %d as before: they are few", n, left)
+		}
 	})
 	t.Run("age", func(t *testing.T) {
 		r := newRig(t, window(Window{Age: time.Minute}), chunkEvents(4))

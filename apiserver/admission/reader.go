@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"sync/atomic"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -44,8 +43,7 @@ type Caches struct {
 	kinds   map[schema.GroupResource]*kinds.Kind
 	written map[*kinds.Kind]*atomic.Int64 // revision of the newest write by this server
 
-	mu      sync.RWMutex
-	decoded map[*object.Version]kinds.Object
+	decoded decodedObjects
 }
 
 // getter is what Caches needs of *store.Store.
@@ -53,16 +51,12 @@ type getter interface {
 	Get(ctx context.Context, key string) (store.KV, error)
 }
 
-// keptDecoded bounds the decoded objects that are kept; beyond it all are forgotten.
-const keptDecoded = 2048
-
 // NewCaches returns a reader of the stored kinds of a table. prefix is that of all keys, with a slash at the end.
 func NewCaches(table *kinds.Table, prefix string, cache func(*kinds.Kind) *watchcache.Cache, store getter) *Caches {
 	c := &Caches{
 		prefix: prefix, cache: cache, store: store,
 		kinds:   map[schema.GroupResource]*kinds.Kind{},
 		written: map[*kinds.Kind]*atomic.Int64{},
-		decoded: map[*object.Version]kinds.Object{},
 	}
 	for _, k := range table.All() {
 		if k.Unstored || k.View != nil {
@@ -179,24 +173,16 @@ func (c *Caches) List(ctx context.Context, resource schema.GroupResource, namesp
 	return list, nil
 }
 
-// decode decodes a version once and keeps the object.
+// decode decodes a version and keeps the object for those who ask soon.
 func (c *Caches) decode(k *kinds.Kind, v *object.Version) (kinds.Object, error) {
-	c.mu.RLock()
-	obj, ok := c.decoded[v]
-	c.mu.RUnlock()
-	if ok {
+	if obj, ok := c.decoded.get(v); ok {
 		return obj, nil
 	}
 	obj, err := decode(k, v)
 	if err != nil {
 		return nil, err
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if len(c.decoded) >= keptDecoded {
-		clear(c.decoded)
-	}
-	c.decoded[v] = obj
+	c.decoded.put(v, obj)
 	return obj, nil
 }
 

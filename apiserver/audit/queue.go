@@ -8,6 +8,8 @@ import (
 
 	auditapi "k8s.io/apiserver/pkg/apis/audit"
 	"k8s.io/client-go/util/flowcontrol"
+
+	"vigil/internal/panics"
 )
 
 // Queue says how events reach a backend. Zero fields get defaults.
@@ -148,9 +150,9 @@ func (q *queued) deliver(ctx context.Context, batch []auditapi.Event) {
 	if q.limit != nil {
 		_ = q.limit.Wait(ctx) // fails at the end only, as the write will
 	}
-	if err := q.backend.write(ctx, batch); err != nil {
+	if err := panics.Try(q.log, panics.Background, func() error { return q.backend.write(ctx, batch) }); err != nil {
 		q.metrics.lost(q.name, len(batch))
-		q.log.Error("audit events are lost", "backend", q.name, "events", len(batch), "err", err)
+		q.log.Error("an audit backend did not take events; they are lost: see whether its file or webhook can be written to", "backend", q.name, "events", len(batch), "error", err)
 	}
 }
 
@@ -168,7 +170,7 @@ func (d *direct) strict() bool { return d.mode == BlockingStrict }
 func (d *direct) process(e *auditapi.Event) bool {
 	if err := d.backend.write(context.Background(), []auditapi.Event{*e}); err != nil {
 		d.metrics.lost(d.name, 1)
-		d.log.Error("an audit event is lost", "backend", d.name, "err", err)
+		d.log.Error("an audit backend did not take an event; it is lost: see whether its file or webhook can be written to", "backend", d.name, "error", err)
 		return false
 	}
 	return true

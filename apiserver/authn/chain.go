@@ -17,8 +17,12 @@ import (
 type Config struct {
 	// ClientCAFile holds the authorities that sign client certificates, PEM (--client-ca-file). Read again when it changes.
 	ClientCAFile string
-	// Proxy says who may speak for others (--requestheader-*). Its CAFile is read again when it changes.
-	Proxy Proxy
+	// ClientCA holds them instead when there is no file; nil: there are none.
+	ClientCA *pki.Bundle
+	// Proxy says who may speak for others (--requestheader-*). Its CAFile is read again when it changes; ProxyCA holds the authorities
+	// instead when there is no file.
+	Proxy   Proxy
+	ProxyCA *pki.Bundle
 	// Tokens know bearer tokens; the first that knows one answers.
 	Tokens []Token
 	// Anonymous says which requests without credentials are let in (--anonymous-auth, AuthenticationConfiguration.anonymous).
@@ -41,7 +45,7 @@ type Chain struct {
 
 // New reads the authorities.
 func New(config Config) (*Chain, error) {
-	c := &Chain{proxy: config.Proxy.canonical(), tokens: config.Tokens, anonymous: config.Anonymous, now: time.Now}
+	c := &Chain{proxy: config.Proxy.canonical(), client: config.ClientCA, proxyCA: config.ProxyCA, tokens: config.Tokens, anonymous: config.Anonymous, now: time.Now}
 	if c.anonymous == nil {
 		c.anonymous = new(AnonymousRule)
 	}

@@ -11,6 +11,16 @@ type User struct {
 	UID    string
 	Groups []string
 	Extra  map[string][]string
+
+	// Notice warns of a credential that its owner should replace; nil for none.
+	Notice *Notice
+}
+
+// Notice warns of a credential that its owner should replace. Each answer to the caller carries Warning unless it is empty; the audit event carries
+// the annotation.
+type Notice struct {
+	Warning              string
+	AuditKey, AuditValue string
 }
 
 // InGroup says whether the user is a member of group.

@@ -4,8 +4,10 @@
 //	Service           default/kubernetes, by which pods find the API server, with its Endpoints and EndpointSlice
 //	ServiceCIDR       kubernetes: the configured networks of cluster IPs
 //	ConfigMap         kube-system/extension-apiserver-authentication, by which servers behind this one trust it
+//	ConfigMap         kube-system/kube-apiserver-legacy-service-account-token-tracking, since when the use of tokens in Secrets is noted
 //	PriorityClasses   system-cluster-critical, system-node-critical
 //	APIServices       one for each group and version that is served here
+//	Lease             kube-system/apiserver-HASH, which says that this server lives (KEP-1965)
 //	roles, bindings   those of package bootstrappolicy
 //
 // It writes through the server's own Writer as system:apiserver, so what it makes is defaulted, validated and watched like
@@ -51,21 +53,29 @@ type Config struct {
 	Port          int32
 	// Authentication is what the ConfigMap extension-apiserver-authentication says. Nil: there is none.
 	Authentication func() map[string]string
-	Logger         *slog.Logger
+	// SystemLeases are the Leases of kube-system. Nil: this server has none that says that it lives, and deletes none of others.
+	SystemLeases func() ([]*object.Version, error)
+	Logger       *slog.Logger
 }
 
 // Bootstrap keeps the objects of one server.
 type Bootstrap struct {
-	config Config
-	self   *authn.User
+	config   Config
+	self     *authn.User
+	identity *identity // nil: the server has no Lease
 }
 
-// New prepares; nothing is written before Ensure.
-func New(config Config) *Bootstrap {
+// New prepares; nothing is written before Ensure. It fails when the host has no name.
+func New(config Config) (*Bootstrap, error) {
 	if config.Logger == nil {
 		config.Logger = slog.New(slog.DiscardHandler)
 	}
-	return &Bootstrap{config: config, self: &authn.User{Name: "system:apiserver", Groups: []string{"system:masters", "system:authenticated"}}}
+	b := &Bootstrap{config: config, self: &authn.User{Name: "system:apiserver", Groups: []string{"system:masters", "system:authenticated"}}}
+	var err error
+	if config.SystemLeases != nil {
+		b.identity, err = newIdentity()
+	}
+	return b, err
 }
 
 // Run ensures again every ten seconds until ctx ends: somebody may delete what must be there.
@@ -79,7 +89,7 @@ func (b *Bootstrap) Run(ctx context.Context) error {
 		case <-ticker.C:
 		}
 		if err := b.Ensure(ctx); err != nil && ctx.Err() == nil {
-			b.config.Logger.Warn("cannot keep the cluster's own objects", "error", err)
+			b.config.Logger.Warn("the API server could not restore the objects that every cluster has; it tries again", "after", every, "error", err)
 		}
 	}
 }
@@ -95,10 +105,16 @@ func (b *Bootstrap) Ensure(ctx context.Context) error {
 	if err := b.ensureAuthentication(ctx); err != nil {
 		return err
 	}
+	if err := b.ensureTokenTracking(ctx); err != nil {
+		return err
+	}
 	if err := b.ensureAPIServices(ctx); err != nil {
 		return err
 	}
 	if err := b.ensureServiceCIDR(ctx); err != nil {
+		return err
+	}
+	if err := b.ensureIdentity(ctx); err != nil {
 		return err
 	}
 	if err := b.create(ctx, services, metav1.NamespaceDefault, serviceName, b.service()); err != nil {
@@ -149,6 +165,7 @@ var (
 	endpointSlices  = schema.GroupVersionResource{Group: "discovery.k8s.io", Version: "v1", Resource: "endpointslices"}
 	serviceCIDRs    = schema.GroupVersionResource{Group: "networking.k8s.io", Version: "v1", Resource: "servicecidrs"}
 	apiServices     = schema.GroupVersionResource{Group: "apiregistration.k8s.io", Version: "v1", Resource: "apiservices"}
+	leases          = schema.GroupVersionResource{Group: "coordination.k8s.io", Version: "v1", Resource: "leases"}
 	priorityClasses = schema.GroupVersionResource{Group: "scheduling.k8s.io", Version: "v1", Resource: "priorityclasses"}
 )
 

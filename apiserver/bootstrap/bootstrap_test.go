@@ -6,8 +6,12 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 
 	"vigil/apiserver/apiservertest"
@@ -15,11 +19,12 @@ import (
 	"vigil/kinds"
 	"vigil/object"
 	"vigil/store"
+	"vigil/watchcache"
 )
 
 func begin(t *testing.T, s *apiservertest.Server, address string) *bootstrap.Bootstrap {
 	t.Helper()
-	return bootstrap.New(bootstrap.Config{
+	b, err := bootstrap.New(bootstrap.Config{
 		Kinds:         s.Table,
 		Writer:        s.Writer(),
 		Newest:        func(k *kinds.Kind, key string) (*object.Version, bool) { return s.Cache(k).Get(key) },
@@ -28,7 +33,15 @@ func begin(t *testing.T, s *apiservertest.Server, address string) *bootstrap.Boo
 		ServiceRanges: []netip.Prefix{netip.MustParsePrefix("10.96.0.0/16")},
 		Address:       netip.MustParseAddr(address),
 		Port:          6443,
+		SystemLeases: func() ([]*object.Version, error) {
+			page, err := s.Cache(s.Table.ByResource(coordinationv1.SchemeGroupVersion.WithResource("leases"))).Snapshot().List(watchcache.Selection{Namespace: "kube-system"}, "", 0)
+			return page.Items, err
+		},
 	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
 }
 
 // servers are the addresses in Endpoints and EndpointSlice of the Service kubernetes.
@@ -58,8 +71,8 @@ func do(t *testing.T, f func(context.Context) error) {
 	}
 }
 
-// TestEnsure_Furniture: everything is there, and comes back when it is deleted.
-func TestEnsure_Furniture(t *testing.T) {
+// TestEnsure_DefaultObjects: everything is there, and comes back when it is deleted.
+func TestEnsure_DefaultObjects(t *testing.T) {
 	s := apiservertest.Start(t)
 	c, b := s.Clientset(), begin(t, s, "192.0.2.1")
 	ctx := t.Context()
@@ -81,6 +94,13 @@ func TestEnsure_Furniture(t *testing.T) {
 				t.Errorf("%s: %s, %v", name, data, err)
 			}
 		}
+		tracking, err := c.CoreV1().ConfigMaps("kube-system").Get(ctx, "kube-apiserver-legacy-service-account-token-tracking", metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if since, err := time.Parse(time.DateOnly, tracking.Data["since"]); err != nil || time.Since(since) > 48*time.Hour {
+			t.Errorf("uses of tokens in Secrets are noted since %q", tracking.Data["since"])
+		}
 		cidr, err := c.NetworkingV1().ServiceCIDRs().Get(ctx, "kubernetes", metav1.GetOptions{})
 		if err != nil || !slices.Equal(cidr.Spec.CIDRs, []string{"10.96.0.0/16"}) || len(cidr.Status.Conditions) != 1 || cidr.Status.Conditions[0].Status != metav1.ConditionTrue {
 			t.Errorf("%v, %v", cidr, err)
@@ -96,6 +116,10 @@ func TestEnsure_Furniture(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := c.SchedulingV1().PriorityClasses().Delete(ctx, "system-node-critical", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	// A date that cannot be read is replaced.
+	if _, err := c.CoreV1().ConfigMaps("kube-system").Patch(ctx, "kube-apiserver-legacy-service-account-token-tracking", types.MergePatchType, []byte(`{"data":{"since":"yesterday"}}`), metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	if list, err := c.CoreV1().Services("default").List(ctx, metav1.ListOptions{}); err != nil || len(list.Items) != 0 { // and the cache is fresh
@@ -140,5 +164,76 @@ func TestEnsure_Servers(t *testing.T) {
 	want("192.0.2.2")
 	if list, err := s.Store.List(t.Context(), s.Store.Prefix()+"masterleases/", store.ListOptions{}); err != nil || len(list.KVs) != 0 {
 		t.Errorf("leases left: %v, %v", list.KVs, err)
+	}
+}
+
+// TestEnsure_Identity: a server has a Lease while it lives, which others can tell from one that a dead server has left, and deletes those
+// that nobody renews.
+func TestEnsure_Identity(t *testing.T) {
+	s := apiservertest.Start(t)
+	ctx, leases := t.Context(), s.Clientset().CoordinationV1().Leases("kube-system")
+	own := func() *coordinationv1.Lease {
+		t.Helper()
+		list, err := leases.List(ctx, metav1.ListOptions{LabelSelector: "apiserver.kubernetes.io/identity=kube-apiserver"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range list.Items {
+			if strings.HasPrefix(list.Items[i].Name, "apiserver-") && len(list.Items[i].Name) == len("apiserver-")+26 {
+				return &list.Items[i]
+			}
+		}
+		t.Fatalf("no lease of this server among %v", list.Items)
+		return nil
+	}
+	first := begin(t, s, "192.0.2.1")
+	do(t, first.Ensure)
+	made := own()
+	if made.Labels["kubernetes.io/hostname"] == "" || !strings.HasPrefix(*made.Spec.HolderIdentity, made.Name+"_") || *made.Spec.LeaseDurationSeconds != 3600 {
+		t.Errorf("lease: %+v", made)
+	}
+	do(t, first.Ensure)
+	if renewed := own(); renewed.UID != made.UID || !renewed.Spec.RenewTime.After(made.Spec.RenewTime.Time) {
+		t.Errorf("renewed: %+v, was %+v", renewed, made)
+	}
+
+	// A server that starts again finds what it has left, and the leases of others.
+	lease := func(name, identity string, renewed time.Duration) {
+		t.Helper()
+		object := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"apiserver.kubernetes.io/identity": identity}}, Spec: coordinationv1.LeaseSpec{
+			HolderIdentity: &name, LeaseDurationSeconds: new(int32(3600)), RenewTime: new(metav1.NewMicroTime(time.Now().Add(-renewed))),
+		}}
+		if _, err := leases.Create(ctx, object, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	lease("living", "kube-apiserver", 30*time.Minute)
+	lease("dead", "kube-apiserver", 61*time.Minute)
+	lease("other", "something-else", 61*time.Minute)
+	if _, err := leases.List(ctx, metav1.ListOptions{}); err != nil { // and the cache is fresh
+		t.Fatal(err)
+	}
+	again := begin(t, s, "192.0.2.1")
+	do(t, again.Ensure)
+	if now := own(); now.UID == made.UID || *now.Spec.HolderIdentity == *made.Spec.HolderIdentity {
+		t.Errorf("the lease of the server before was kept: %+v", now)
+	}
+	for name, kept := range map[string]bool{"living": true, "dead": false, "other": true} {
+		if _, err := leases.Get(ctx, name, metav1.GetOptions{}); kept && err != nil || !kept && !apierrors.IsNotFound(err) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	name := own().Name
+	if err := leases.Delete(ctx, name, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := leases.List(ctx, metav1.ListOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	do(t, again.Ensure)
+	own()
+	do(t, again.Leave)
+	if _, err := leases.Get(ctx, name, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+		t.Errorf("after the server has left: %v", err)
 	}
 }

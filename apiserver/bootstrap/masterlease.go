@@ -74,7 +74,7 @@ func (b *Bootstrap) living(ctx context.Context) ([]netip.Addr, error) {
 	for _, kv := range found.KVs {
 		server, err := netip.ParseAddr(strings.TrimPrefix(kv.Key, b.masterLeases()))
 		if err != nil {
-			b.config.Logger.Warn("a lease is not named by an address", "key", kv.Key)
+			b.config.Logger.Warn("a key among the leases of API servers does not end in an address; it is ignored: delete it from etcd", "key", kv.Key)
 			continue
 		}
 		servers = append(servers, server)
@@ -83,9 +83,13 @@ func (b *Bootstrap) living(ctx context.Context) ([]netip.Addr, error) {
 	return servers, nil
 }
 
-// Leave takes this server out of the endpoints of the Service, for others to be asked instead. It is called when the
-// server is about to stop.
+// Leave takes this server out of the endpoints of the Service, for others to be asked instead, and deletes its Lease. It is called when
+// the server is about to stop.
 func (b *Bootstrap) Leave(ctx context.Context) error {
+	return errors.Join(b.leaveIdentity(ctx), b.leaveEndpoints(ctx))
+}
+
+func (b *Bootstrap) leaveEndpoints(ctx context.Context) error {
 	if !b.config.Address.IsValid() {
 		return nil
 	}

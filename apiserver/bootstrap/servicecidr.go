@@ -38,7 +38,7 @@ func (b *Bootstrap) ensureServiceCIDR(ctx context.Context) error {
 		current.Spec.CIDRs = cidrs
 		return b.update(ctx, serviceCIDRs, "", serviceName, "", current)
 	default:
-		b.config.Logger.Warn("the ServiceCIDR kubernetes is not what is configured", "have", have, "configured", cidrs)
+		b.config.Logger.Warn("the ServiceCIDR kubernetes differs from --service-cluster-ip-range; it stays as it is: make the two equal", "have", have, "configured", cidrs)
 	}
 	if current.DeletionTimestamp == nil && meta.FindStatusCondition(current.Status.Conditions, networkingv1.ServiceCIDRConditionReady) == nil {
 		setReady(current)

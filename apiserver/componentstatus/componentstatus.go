@@ -16,6 +16,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"vigil/internal/panics"
 	"vigil/kinds"
 )
 
@@ -66,7 +67,7 @@ func Ask(ctx context.Context, components []Component) []kinds.Object {
 	for i, c := range components {
 		group.Go(func() {
 			condition := corev1.ComponentCondition{Type: corev1.ComponentHealthy, Status: corev1.ConditionTrue}
-			message, err := c.Ask(ctx)
+			message, err := panics.Call(nil, panics.Background, func() (string, error) { return c.Ask(ctx) })
 			if condition.Message = message; err != nil {
 				condition.Status, condition.Message = corev1.ConditionFalse, err.Error()
 			}

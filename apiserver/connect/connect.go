@@ -15,7 +15,7 @@ import (
 	apiproxy "k8s.io/apimachinery/pkg/util/proxy"
 
 	"vigil/apiserver/respond"
-	"vigil/internal/demote"
+	"vigil/internal/connectionlog"
 	"vigil/kinds"
 )
 
@@ -25,7 +25,9 @@ type Config struct {
 	Objects  Objects
 	// AllowLoopback lets pods, services and nodes be at loopback addresses: for a cluster on a machine that has no other, and for tests.
 	AllowLoopback bool
-	Logger        *slog.Logger // nil discards
+	// OwnNodes are the names of nodes that run on the server's machine, besides one named as the machine: they may have its addresses.
+	OwnNodes []string
+	Logger   *slog.Logger // nil discards
 }
 
 // Objects reads what requests name. What it returns is shared: nobody changes it.
@@ -40,7 +42,8 @@ type Objects interface {
 type Connector struct {
 	config   Config
 	kubelets *kubelets
-	direct   http.RoundTripper // to pods, services and other ports of nodes
+	direct   *http.Transport // to pods and services, and to other ports of nodes that may be this machine
+	away     *http.Transport // to other ports of other nodes
 }
 
 // New reads the certificates for kubelets.
@@ -48,11 +51,14 @@ func New(config Config) (*Connector, error) {
 	if config.Logger == nil {
 		config.Logger = slog.New(slog.DiscardHandler)
 	}
-	k, err := newKubelets(config.Kubelets, config.Logger)
+	k, err := newKubelets(config.Kubelets, config.AllowLoopback, config.Logger)
 	if err != nil {
 		return nil, err
 	}
-	return &Connector{config: config, kubelets: k, direct: directTransport(config.AllowLoopback)}, nil
+	return &Connector{
+		config: config, kubelets: k,
+		direct: directTransport(guard{loopback: config.AllowLoopback, own: true}), away: directTransport(guard{loopback: config.AllowLoopback, own: config.AllowLoopback}),
+	}, nil
 }
 
 // Request is a request that is authorized.
@@ -86,12 +92,12 @@ var sorts = map[schema.GroupResource]map[string]serve{
 func (c *Connector) Serve(w http.ResponseWriter, req *http.Request, r *Request) error {
 	answer := sorts[r.Resource][r.Subresource]
 	if answer == nil {
-		return apierrors.NewMethodNotSupported(r.Resource, r.Verb)
+		return respond.NoMethod()
 	}
 	if query := req.URL.Query(); len(query["dryRun"]) > 0 {
 		return apierrors.NewBadRequest("dryRun is not supported")
 	}
-	return answer(c, w, req.WithContext(demote.Context(req.Context(), c.config.Logger)), r)
+	return answer(c, w, req.WithContext(connectionlog.Context(req.Context(), c.config.Logger)), r)
 }
 
 func (c *Connector) pod(ctx context.Context, r *Request, name string) (*corev1.Pod, error) {
@@ -103,7 +109,7 @@ func (c *Connector) pod(ctx context.Context, r *Request, name string) (*corev1.P
 }
 
 // forward proxies a request to location: one that must be upgraded, or any.
-func (c *Connector) forward(location *url.URL, transport http.RoundTripper, upgrade bool) http.Handler {
+func (c *Connector) forward(location *url.URL, transport *http.Transport, upgrade bool) http.Handler {
 	return apiproxy.NewUpgradeAwareHandler(location, transport, !upgrade, upgrade, responder{})
 }
 

@@ -25,7 +25,7 @@ func (c *Connector) Fetch(ctx context.Context, node, path, query string) ([]byte
 	if err != nil {
 		return nil, fmt.Errorf("fetch %s of node %s: %w", path, node, err)
 	}
-	response, err := c.kubelets.transport(false).RoundTrip(req)
+	response, err := c.kubelets.transport(where, false).RoundTrip(req)
 	if err != nil {
 		return nil, fmt.Errorf("fetch %s of node %s: %w", path, node, err)
 	}

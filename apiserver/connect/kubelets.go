@@ -2,16 +2,16 @@ package connect
 
 import (
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
+	"net/netip"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
-	"sync/atomic"
+	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -47,24 +47,21 @@ type kubelets struct {
 	pair   *pki.KeyPair // nil: none
 	ca     *pki.Bundle  // nil: none
 
-	checked, unchecked atomic.Pointer[credentials]
+	loopback bool
+
+	mu         sync.Mutex
+	transports map[kind]*connections
+	swept      time.Time
 }
 
-// credentials are what the files hold at one time, and the connections made with them.
-type credentials struct {
-	pair      *tls.Certificate
-	ca        *x509.CertPool
-	transport *http.Transport
-}
-
-func newKubelets(config Kubelets, log *slog.Logger) (*kubelets, error) {
+func newKubelets(config Kubelets, loopback bool, log *slog.Logger) (*kubelets, error) {
 	if len(config.PreferredAddressTypes) == 0 {
 		config.PreferredAddressTypes = defaultAddressTypes
 	}
 	if config.Timeout == 0 {
 		config.Timeout = 5 * time.Second
 	}
-	k := &kubelets{config: config}
+	k := &kubelets{config: config, loopback: loopback, transports: map[kind]*connections{}}
 	var err error
 	if config.CertFile != "" {
 		if k.pair, err = pki.NewKeyPair(config.CertFile, config.KeyFile, log); err != nil {
@@ -79,42 +76,19 @@ func newKubelets(config Kubelets, log *slog.Logger) (*kubelets, error) {
 	return k, nil
 }
 
-// transport is for requests to kubelets. When the files have changed it is a new one, so that new requests show what is in them.
-func (k *kubelets) transport(insecure bool) *http.Transport {
-	now, slot := &credentials{}, &k.unchecked
-	if k.pair != nil {
-		now.pair = k.pair.Certificate()
-	}
-	if k.ca != nil && !insecure {
-		now.ca, slot = k.ca.Pool(), &k.checked
-	}
-	old := slot.Load()
-	if old != nil && old.pair == now.pair && old.ca == now.ca {
-		return old.transport
-	}
-	conf := &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: now.ca, InsecureSkipVerify: now.ca == nil} //nolint:gosec // as configured
-	if now.pair != nil {
-		conf.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return now.pair, nil }
-	}
-	now.transport = &http.Transport{
-		DialContext:         (&net.Dialer{Timeout: k.config.Timeout, KeepAlive: 30 * time.Second}).DialContext,
-		TLSClientConfig:     conf,
-		TLSHandshakeTimeout: k.config.Timeout,
-		IdleConnTimeout:     90 * time.Second,
-		MaxIdleConnsPerHost: 25,
-		DisableCompression:  true,
-	}
-	if !slot.CompareAndSwap(old, now) { // somebody else was faster
-		return slot.Load().transport
-	}
-	if old != nil {
-		old.transport.CloseIdleConnections()
-	}
-	return now.transport
+// guard says what may be connected to for a node; own says that it may be this machine. A kubelet of this machine whose node has another name is found at its
+// usual port.
+func (k *kubelets) guard(own bool) guard {
+	own = own || k.loopback
+	return guard{loopback: own, own: own, kubelet: true}
 }
 
 // kubelet is where one kubelet is.
-type kubelet struct{ host, port string }
+type kubelet struct {
+	node       string
+	host, port string
+	own        bool // it may be on this machine
+}
 
 func (k kubelet) url(path string, query url.Values) *url.URL {
 	return &url.URL{Scheme: "https", Host: net.JoinHostPort(k.host, k.port), Path: path, RawQuery: query.Encode()}
@@ -140,7 +114,11 @@ func (c *Connector) kubelet(ctx context.Context, name string) (kubelet, error) {
 	if port <= 0 {
 		port = DefaultKubeletPort
 	}
-	return kubelet{host, strconv.Itoa(port)}, nil
+	k := kubelet{name, host, strconv.Itoa(port), slices.Contains(c.config.OwnNodes, name) || namedAsMachine(name)}
+	if ip, err := netip.ParseAddr(host); err == nil && c.kubelets.guard(k.own).check(netip.AddrPortFrom(ip, uint16(port))) != nil {
+		return kubelet{}, apierrors.NewBadRequest(errAddress.Error())
+	}
+	return k, nil
 }
 
 func preferredAddress(node *corev1.Node, types []string) (string, error) {

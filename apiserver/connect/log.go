@@ -37,7 +37,7 @@ func (c *Connector) log(w http.ResponseWriter, req *http.Request, r *Request) er
 		w.WriteHeader(http.StatusNoContent)
 		return nil
 	}
-	location, err := c.location(req.Context(), pod, "containerLogs", "/"+container, logQuery(opts))
+	location, k, err := c.location(req.Context(), pod, "containerLogs", "/"+container, logQuery(opts))
 	if err != nil {
 		return err
 	}
@@ -46,7 +46,7 @@ func (c *Connector) log(w http.ResponseWriter, req *http.Request, r *Request) er
 		return err
 	}
 	client := http.Client{
-		Transport:     c.kubelets.transport(opts.InsecureSkipTLSVerifyBackend),
+		Transport:     c.kubelets.transport(k, opts.InsecureSkipTLSVerifyBackend),
 		CheckRedirect: func(*http.Request, []*http.Request) error { return errors.New("redirects forbidden") },
 	}
 	response, err := client.Do(toKubelet)
@@ -56,6 +56,9 @@ func (c *Connector) log(w http.ResponseWriter, req *http.Request, r *Request) er
 	defer response.Body.Close()
 	if err := refused(response, r.Name); err != nil {
 		return err
+	}
+	if isSocket(req) {
+		return logSocket(w, req, response.Body)
 	}
 	w.Header().Set("Content-Type", "text/plain")
 	w.WriteHeader(http.StatusOK)

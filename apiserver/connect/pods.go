@@ -56,11 +56,11 @@ func (c *Connector) session(w http.ResponseWriter, req *http.Request, r *Request
 	if container, err = chooseContainer(pod, container); err != nil {
 		return err
 	}
-	location, err := c.location(req.Context(), pod, r.Subresource, "/"+container, query)
+	location, k, err := c.location(req.Context(), pod, r.Subresource, "/"+container, query)
 	if err != nil {
 		return err
 	}
-	transport := c.kubelets.transport(false)
+	location, transport := upgrading(location, c.kubelets.transport(k, false))
 	if wsstream.IsWebSocketRequestWithStreamCloseProtocol(req) {
 		proxy.NewStreamTranslatorHandler(location, transport, 0, wanted).ServeHTTP(w, req)
 		return nil
@@ -87,11 +87,12 @@ func (c *Connector) portForward(w http.ResponseWriter, req *http.Request, r *Req
 		}
 		query.Set(corev1.PortHeader, strings.Join(ports, ","))
 	}
-	location, err := c.location(req.Context(), pod, "portForward", "", query)
+	location, k, err := c.location(req.Context(), pod, "portForward", "", query)
 	if err != nil {
 		return err
 	}
-	handler := c.forward(location, c.kubelets.transport(false), true)
+	location, transport := upgrading(location, c.kubelets.transport(k, false))
+	handler := c.forward(location, transport, true)
 	if wsstream.IsWebSocketRequestWithTunnelingProtocol(req) {
 		handler = proxy.NewTunnelingHandler(handler)
 	}
@@ -113,16 +114,16 @@ func (c *Connector) mayUpgrade(req *http.Request, r *Request, opts runtime.Objec
 	return c.pod(req.Context(), r, r.Name)
 }
 
-// location is where the kubelet serves a pod.
-func (c *Connector) location(ctx context.Context, pod *corev1.Pod, path, rest string, query url.Values) (*url.URL, error) {
+// location is where the kubelet of a pod's node serves the pod.
+func (c *Connector) location(ctx context.Context, pod *corev1.Pod, path, rest string, query url.Values) (*url.URL, kubelet, error) {
 	if pod.Spec.NodeName == "" {
-		return nil, apierrors.NewBadRequest(fmt.Sprintf("pod %s does not have a host assigned", pod.Name))
+		return nil, kubelet{}, apierrors.NewBadRequest(fmt.Sprintf("pod %s does not have a host assigned", pod.Name))
 	}
 	k, err := c.kubelet(ctx, pod.Spec.NodeName)
 	if err != nil {
-		return nil, err
+		return nil, kubelet{}, err
 	}
-	return k.url("/"+path+"/"+pod.Namespace+"/"+pod.Name+rest, query), nil
+	return k.url("/"+path+"/"+pod.Namespace+"/"+pod.Name+rest, query), k, nil
 }
 
 // chooseContainer checks the name of a container. "" is the pod's only one.

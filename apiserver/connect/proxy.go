@@ -2,8 +2,6 @@ package connect
 
 import (
 	"context"
-	"crypto/tls"
-	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -11,8 +9,6 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
-	"syscall"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -20,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/apiserver/pkg/util/proxy"
+	"k8s.io/streaming/pkg/httpstream"
 )
 
 // podProxy forwards to a pod: "name", "name:port" or "scheme:name:port". Without a port it is the first that a container names.
@@ -155,10 +152,14 @@ func (c *Connector) nodeProxy(w http.ResponseWriter, req *http.Request, r *Reque
 		return apierrors.NewBadRequest(errAddress.Error())
 	}
 	if port == "" || port == k.port {
-		c.proxy(w, req, r, k.url("", nil), c.kubelets.transport(false))
+		c.proxy(w, req, r, k.url("", nil), c.kubelets.transport(k, false))
 		return nil
 	}
-	c.proxy(w, req, r, &url.URL{Scheme: scheme, Host: net.JoinHostPort(k.host, port)}, c.direct)
+	transport := c.away
+	if k.own {
+		transport = c.direct
+	}
+	c.proxy(w, req, r, &url.URL{Scheme: scheme, Host: net.JoinHostPort(k.host, port)}, transport)
 	return nil
 }
 
@@ -171,34 +172,10 @@ func optionsPath(r *Request) string {
 }
 
 // proxy forwards any request, upgrades as well, and rewrites links in what comes back.
-func (c *Connector) proxy(w http.ResponseWriter, req *http.Request, r *Request, location *url.URL, transport http.RoundTripper) {
+func (c *Connector) proxy(w http.ResponseWriter, req *http.Request, r *Request, location *url.URL, transport *http.Transport) {
 	location.Path = utilnet.JoinPreservingTrailingSlash(location.Path, r.Path)
+	if httpstream.IsUpgradeRequest(req) {
+		location, transport = upgrading(location, transport)
+	}
 	c.forward(location, transport, false).ServeHTTP(w, req)
-}
-
-var errAddress = errors.New("address not allowed")
-
-// reachable says whether the server may connect to an address on behalf of somebody: not to its own host, nor to what only its link has.
-func reachable(ip netip.Addr, loopback bool) bool {
-	ip = ip.Unmap()
-	return ip.IsGlobalUnicast() || loopback && ip.IsLoopback()
-}
-
-// directTransport is for what is said to pods. The address is checked when it is dialled, so that a name cannot lead elsewhere.
-func directTransport(loopback bool) *http.Transport {
-	dialer := &net.Dialer{Timeout: 30 * time.Second, KeepAlive: 30 * time.Second}
-	dialer.Control = func(_, address string, _ syscall.RawConn) error {
-		to, err := netip.ParseAddrPort(address)
-		if err != nil || !reachable(to.Addr(), loopback) {
-			return errAddress
-		}
-		return nil
-	}
-	return &http.Transport{
-		DialContext:         dialer.DialContext,
-		TLSClientConfig:     &tls.Config{InsecureSkipVerify: true}, //nolint:gosec // pods' certificates are theirs, upstream checks none
-		TLSHandshakeTimeout: 10 * time.Second,
-		IdleConnTimeout:     90 * time.Second,
-		MaxIdleConnsPerHost: 25,
-	}
 }

@@ -12,6 +12,7 @@ import (
 	kjson "sigs.k8s.io/json"
 	"sigs.k8s.io/yaml"
 
+	"vigil/apiserver/decode/internal/bounds"
 	"vigil/apiserver/decode/internal/quick"
 )
 
@@ -40,15 +41,23 @@ func Into(body []byte, f Format, v Validation, gvk schema.GroupVersionKind, obj 
 
 // fromJSON decodes data; original is what the client sent, for the error texts.
 func fromJSON(data, original []byte, v Validation, gvk schema.GroupVersionKind, obj runtime.Object) (problems []error, err error) {
+	plan := bounds.Of(obj)
+	if plan.Cyclic() {
+		if err := plan.JSON(data); err != nil {
+			return nil, explainJSON(data, original, gvk, err)
+		}
+	}
 	if quick.Unmarshal(data, obj) {
 		if is(obj.GetObjectKind(), gvk) {
 			return nil, nil
 		}
 		return nil, explainJSON(data, original, gvk, nil)
 	}
-	if v == Ignore {
+	switch err = plan.JSON(data); {
+	case err != nil:
+	case v == Ignore:
 		err = kjson.UnmarshalCaseSensitivePreserveInts(data, obj)
-	} else {
+	default:
 		problems, err = kjson.UnmarshalStrict(data, obj)
 	}
 	if err == nil && is(obj.GetObjectKind(), gvk) {
@@ -103,11 +112,26 @@ func fromProtobuf(body []byte, gvk schema.GroupVersionKind, obj runtime.Object) 
 	if !ok {
 		return cannotHandle(gvk, gvk, fmt.Errorf("object %v does not implement the protobuf marshalling interface and cannot be encoded to a protobuf message", reflect.TypeOf(obj)))
 	}
+	if err := bounds.Of(obj).Protobuf(env.raw); err != nil {
+		return cannotHandle(gvk, gvk, err)
+	}
 	if err := message.Unmarshal(env.raw); err != nil {
 		return cannotHandle(gvk, gvk, err)
 	}
 	return nil
 }
+
+// CheckJSON refuses JSON that would cost too much to decode into obj, or to compute with when it is decoded: quantities with absurd
+// exponents, schemas nested too deeply. [Into] does so itself; this is for what others decode.
+func CheckJSON(data []byte, obj runtime.Object) error { return bounds.Of(obj).JSON(data) }
+
+// CheckFields is [CheckJSON] for unstructured content.
+func CheckFields(content map[string]any, obj runtime.Object) error {
+	return bounds.Of(obj).Fields(content)
+}
+
+// CheckDepth refuses JSON that is nested more than most deep. It need not be well-formed.
+func CheckDepth(data []byte, most int) error { return bounds.Depth(data, most) }
 
 // DeleteOptions decodes the body of a DELETE. Options may come under the version of any group. The error is a
 // BadRequest Status.

@@ -20,6 +20,7 @@ import (
 
 	"vigil/apiserver/authn"
 	"vigil/apiserver/write"
+	"vigil/internal/podcondition"
 	"vigil/kinds"
 	"vigil/watchcache"
 )
@@ -207,17 +208,14 @@ func (v *eviction) delete(ctx context.Context, opts *metav1.DeleteOptions) error
 // mark gives the pod the condition DisruptionTarget and returns its resource version then.
 func (v *eviction) mark(ctx context.Context, p *metav1.Preconditions) (version string, err error) {
 	now := metav1.NewTime(v.config.Now())
-	meta := map[string]any{}
+	patch := podcondition.Patch{Have: v.pod.Status.Conditions, Set: corev1.PodCondition{
+		Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, LastTransitionTime: now,
+		Reason: "EvictionByEvictionAPI", Message: "Eviction API: evicting", ObservedGeneration: v.pod.Generation,
+	}}
 	if p != nil && p.ResourceVersion != nil {
-		meta["resourceVersion"] = *p.ResourceVersion
+		patch.ResourceVersion = *p.ResourceVersion
 	}
-	body, err := json.Marshal(map[string]any{
-		"metadata": meta,
-		"status": map[string]any{"conditions": []corev1.PodCondition{{
-			Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, LastTransitionTime: now,
-			Reason: "EvictionByEvictionAPI", Message: "Eviction API: evicting", ObservedGeneration: v.pod.Generation,
-		}}},
-	})
+	body, err := patch.Encode()
 	if err != nil {
 		return "", fmt.Errorf("encode condition of pod %s: %w", v.pod.Name, err)
 	}

@@ -124,8 +124,11 @@ func (w *world) evicted(name string) {
 	if pod.DeletionTimestamp == nil {
 		w.Errorf("pod %s is not being deleted", name)
 	}
-	for _, c := range pod.Status.Conditions {
+	for i, c := range pod.Status.Conditions {
 		if c.Type == corev1.DisruptionTarget {
+			if i != len(pod.Status.Conditions)-1 {
+				w.Errorf("conditions %+v: a new one must be the last", pod.Status.Conditions)
+			}
 			c.LastTransitionTime, c.ObservedGeneration = metav1.Time{}, 0
 			want := corev1.PodCondition{Type: corev1.DisruptionTarget, Status: "True", Reason: "EvictionByEvictionAPI", Message: "Eviction API: evicting"}
 			if diff := cmp.Diff(want, c); diff != "" {

@@ -36,7 +36,7 @@ func (c *Controller) keep(ctx context.Context) error {
 		case <-ticker.C:
 		}
 		if err := c.Ensure(ctx); err != nil && ctx.Err() == nil {
-			c.config.Logger.Warn("cannot keep the objects of priority and fairness", "err", err)
+			c.config.Logger.Warn("the API server could not restore the FlowSchemas and PriorityLevelConfigurations that every cluster has; it tries again", "after", keepEvery, "error", err)
 		}
 	}
 }

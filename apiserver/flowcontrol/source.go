@@ -114,7 +114,7 @@ func (s *source) apply(event watchcache.Event, before map[string]any) {
 		key, err = cache.MetaNamespaceKeyFunc(obj)
 	}
 	if err != nil {
-		s.log.Error("cannot read a rule of priority and fairness", "key", event.Object.Key(), "err", err)
+		s.log.Error("the API server cannot decode a FlowSchema or PriorityLevelConfiguration; what it was before stays in force", "key", event.Object.Key(), "error", err)
 		return
 	}
 	delete(before, key)

@@ -1,16 +1,24 @@
 // Package health answers /healthz, /livez and /readyz in upstream's text forms, each with its checks
 // (/readyz/etcd asks for one). Details of a failure are for the log and for single checks; the lists, which anybody may
 // read, say only which check failed.
+//
+// Beside upstream's lines, "[+]NAME ok" and "[-]NAME failed: reason withheld", there is one that warns and does not make an endpoint fail:
+// "[!]panics ..." when the process has recovered from a panic (package panics).
 package health
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
 	"net/http"
 	"slices"
 	"strings"
+
+	"vigil/apiserver/respond"
+	"vigil/internal/panics"
+	"vigil/internal/slis"
 )
 
 // Check is one named condition. Func must be quick; nil means that all is well.
@@ -24,11 +32,13 @@ type Endpoint struct {
 	name   string // "healthz", "livez", "readyz"
 	log    *slog.Logger
 	checks []Check
+	slis   *slis.Metrics
 }
 
-// New returns an endpoint with its checks in the order in which they are shown.
-func New(name string, log *slog.Logger, checks ...Check) *Endpoint {
-	return &Endpoint{name: name, log: log, checks: checks}
+// New returns an endpoint with its checks in the order in which they are shown. What each finds when all are asked is counted in slis,
+// which may be nil.
+func New(name string, log *slog.Logger, slis *slis.Metrics, checks ...Check) *Endpoint {
+	return &Endpoint{name: name, log: log, slis: slis, checks: checks}
 }
 
 // ServeHTTP serves /NAME and /NAME/CHECK.
@@ -47,6 +57,10 @@ func (e *Endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			text(w, "ok")
 			return
 		}
+	}
+	if single == panics.CheckName {
+		text(w, cmp.Or(panics.Notice(), "ok"))
+		return
 	}
 	http.NotFound(w, r)
 }
@@ -69,21 +83,24 @@ func (e *Endpoint) serveAll(w http.ResponseWriter, r *http.Request) {
 			fmt.Fprintf(&out, "[+]%s excluded: ok\n", c.Name)
 			continue
 		}
-		if err := c.Func(r.Context()); err != nil {
+		err := c.Func(r.Context())
+		e.slis.Observe(c.Name, e.name, err)
+		if err != nil {
 			failed = true
 			fmt.Fprintf(&out, "[-]%s failed: reason withheld\n", c.Name)
-			e.log.Warn("health check failed", "endpoint", e.name, "check", c.Name, "err", err)
+			e.log.Warn("a health check failed; its endpoint answers 500 until it passes", "endpoint", e.name, "check", c.Name, "error", err)
 			continue
 		}
 		fmt.Fprintf(&out, "[+]%s ok\n", c.Name)
 	}
+	out.WriteString(panics.Line())
 	if len(excluded) > 0 {
 		var names []string
 		for name := range excluded {
 			names = append(names, fmt.Sprintf("%q", name))
 		}
 		slices.Sort(names)
-		fmt.Fprintf(&out, "warn: some health checks cannot be excluded: no matches for %s\n", strings.Join(names, ", "))
+		fmt.Fprintf(&out, "warn: some health checks cannot be excluded: no matches for %s\n", respond.Cut(strings.Join(names, ", "), 1<<10))
 	}
 	if failed {
 		http.Error(w, out.String()+e.name+" check failed", http.StatusInternalServerError)

@@ -1,4 +1,4 @@
-// Package metrics holds the API server's Prometheus metrics under upstream's names (list-watch.md section 10), and
+// Package metrics holds the API server's Prometheus metrics under upstream's names (docs/list-watch.md section 10), and
 // resolves their labels once for each resource: counting a request or an event looks nothing up.
 //
 // Label values come from closed sets: the verbs below, the resources of the table of kinds, HTTP status codes. What a

@@ -4,7 +4,7 @@ import (
 	"context"
 	"net/http"
 
-	"vigil/apiserver/budget"
+	"vigil/apiserver/listmemory"
 	"vigil/apiserver/negotiate"
 	"vigil/apiserver/request"
 	"vigil/apiserver/respond"
@@ -61,7 +61,7 @@ func (c cost) document(items []*object.Version) int64 {
 }
 
 // acquire waits for room in the resource's budget. The grant is nil without one.
-func (cost) acquire(ctx context.Context, res *Resource, client string, n int64) (*budget.Grant, error) {
+func (cost) acquire(ctx context.Context, res *Resource, client string, n int64) (*listmemory.Grant, error) {
 	if res.Budget == nil {
 		return nil, nil
 	}

@@ -7,5 +7,5 @@
 // Functions that take an http.ResponseWriter return an error only as long as nothing has been written: the caller
 // renders it. What goes wrong in a running watch becomes an ERROR event.
 //
-// The contract is list-watch.md; upstream's counterparts are endpoints/handlers/get.go and watch.go.
+// The contract is docs/list-watch.md; upstream's counterparts are endpoints/handlers/get.go and watch.go.
 package read

@@ -231,7 +231,7 @@ func (v *driven) wait(w *worker) {
 	case w.draining:
 		v.hurry(now.Add(drainPatience))
 	case v.lost.Load():
-		v.hurry(now.Add(lastChance))
+		v.hurry(now.Add(v.lastChance))
 	}
 	if !now.Before(v.cut) {
 		v.end(w, true)

@@ -6,7 +6,7 @@ import (
 	"runtime"
 	"time"
 
-	"vigil/apiserver/budget"
+	"vigil/apiserver/listmemory"
 	"vigil/apiserver/metrics"
 	"vigil/kinds"
 	"vigil/object"
@@ -22,7 +22,7 @@ type Resource struct {
 	// Compressor writes large lists for clients that accept gzip; nil compresses each of them anew.
 	Compressor *object.Compressor
 	// Budget bounds what the lists under way hold; nil bounds nothing.
-	Budget *budget.Budget
+	Budget *listmemory.Budget
 }
 
 // key is the etcd key of an object.
@@ -40,6 +40,9 @@ type Config struct {
 	MinRequestTimeout time.Duration
 	// BookmarkEvery is the time between two bookmarks of a watch. Default 1 minute.
 	BookmarkEvery time.Duration
+	// LastChance is how long a client that has lost events because it does not read may take to read on and be told so, before its
+	// stream is cut. Default 10 s. WebSockets have a limit of their own.
+	LastChance time.Duration
 	// Compress lets watches be compressed for clients that accept it. Each event is compressed once, for all of them.
 	Compress bool
 	// Draining is closed when the server is about to stop: watches end then.
@@ -52,6 +55,7 @@ type Config struct {
 type Reader struct {
 	minTimeout    time.Duration
 	bookmarkEvery time.Duration
+	lastChance    time.Duration
 	compress      bool
 	draining      <-chan struct{}
 	delivery      *delivery
@@ -59,12 +63,15 @@ type Reader struct {
 
 // New returns a reader.
 func New(c Config) *Reader {
-	r := &Reader{minTimeout: c.MinRequestTimeout, bookmarkEvery: c.BookmarkEvery, compress: c.Compress, draining: c.Draining}
+	r := &Reader{minTimeout: c.MinRequestTimeout, bookmarkEvery: c.BookmarkEvery, lastChance: c.LastChance, compress: c.Compress, draining: c.Draining}
 	if r.minTimeout == 0 {
 		r.minTimeout = 30 * time.Minute
 	}
 	if r.bookmarkEvery == 0 {
 		r.bookmarkEvery = time.Minute
+	}
+	if r.lastChance == 0 {
+		r.lastChance = 10 * time.Second
 	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)

@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/yaml"
 
-	"vigil/apiserver/budget"
+	"vigil/apiserver/listmemory"
 	"vigil/apiserver/negotiate"
 	"vigil/apiserver/request"
 	"vigil/apiserver/respond"
@@ -97,7 +97,7 @@ func WriteList(w http.ResponseWriter, r *http.Request, code int, form negotiate.
 }
 
 // writeList is WriteList for a list that holds a grant, which may be nil.
-func writeList(w http.ResponseWriter, r *http.Request, code int, form negotiate.Result, res *Resource, items []*object.Version, listMeta object.ListMeta, grant *budget.Grant) error {
+func writeList(w http.ResponseWriter, r *http.Request, code int, form negotiate.Result, res *Resource, items []*object.Version, listMeta object.ListMeta, grant *listmemory.Grant) error {
 	k := res.Kind
 	if form.View == negotiate.Metadata {
 		return respond.NotAcceptable(fmt.Sprintf("you requested PartialObjectMetadata, but the requested object is a list (*%s.%sList)", k.GVK.Version, k.GVK.Kind))

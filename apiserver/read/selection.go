@@ -43,7 +43,7 @@ func Selection(k *kinds.Kind, info *request.Info, opts *request.ListOptions) (wa
 func storedFields(k *kinds.Kind, selector fields.Selector) (fields.Selector, error) {
 	for _, r := range selector.Requirements() {
 		if _, ok := k.StoredField(r.Field); !ok {
-			return nil, apierrors.NewBadRequest(fmt.Sprintf("field label not supported: %s", r.Field))
+			return nil, apierrors.NewBadRequest(k.FieldError(r.Field).Error())
 		}
 	}
 	if k.View == nil {

@@ -29,10 +29,6 @@ type sink interface {
 	close()
 }
 
-// lastChance is how long a client that has lost events because it does not read may take to read on and be told so,
-// before its stream is cut.
-const lastChance = 10 * time.Second
-
 // sink opens the stream that a request asks for: the response's body or a WebSocket.
 func (r *Reader) sink(w http.ResponseWriter, req *http.Request, form negotiate.Result, enc encoder, deadline time.Time) (sink, error) {
 	if isWebSocket(req) {
@@ -44,7 +40,7 @@ func (r *Reader) sink(w http.ResponseWriter, req *http.Request, form negotiate.R
 		return nil, fmt.Errorf("limit the watch's time: %w", err)
 	}
 	respond.SetContentType(w.Header(), enc.contentType())
-	b := &bodySink{w: w, c: c}
+	b := &bodySink{w: w, c: c, lastChance: r.lastChance}
 	w.WriteHeader(http.StatusOK)
 	return b, nil
 }
@@ -53,6 +49,8 @@ func (r *Reader) sink(w http.ResponseWriter, req *http.Request, form negotiate.R
 type bodySink struct {
 	w http.ResponseWriter
 	c *http.ResponseController
+
+	lastChance time.Duration // see Config
 
 	begun bool
 
@@ -87,7 +85,7 @@ func (b *bodySink) expired() {
 	if b.closed {
 		return
 	}
-	b.cut = time.AfterFunc(lastChance, func() {
+	b.cut = time.AfterFunc(b.lastChance, func() {
 		b.mu.Lock()
 		defer b.mu.Unlock()
 		if !b.closed {

@@ -25,6 +25,7 @@ const stall = time.Minute
 func newSocket(w http.ResponseWriter, req *http.Request, form negotiate.Result) (sink, error) {
 	var refused error
 	up := websocket.Upgrader{
+		Subprotocols: firstProtocol(req),
 		// Client certificates and tokens decide, not where a page came from.
 		CheckOrigin: func(*http.Request) bool { return true },
 		Error: func(_ http.ResponseWriter, _ *http.Request, _ int, reason error) {
@@ -44,6 +45,13 @@ func newSocket(w http.ResponseWriter, req *http.Request, form negotiate.Result) 
 	}
 	go s.read()
 	return s, nil
+}
+
+// firstProtocol is the first subprotocol that the client offers, as a list of one; authentication has taken out the one that carries a
+// token. A browser fails the connection when the answer selects none. What is sent is the same whatever the name, as upstream.
+func firstProtocol(req *http.Request) []string {
+	offered := websocket.Subprotocols(req)
+	return offered[:min(len(offered), 1)]
 }
 
 // read drops what the client sends, answers pings and notices the end. It ends with the connection, which close closes.

@@ -27,7 +27,7 @@ type page struct {
 	limit    int    // 0: no limit
 }
 
-// plan chooses the page that a list's options ask for, by the table of list-watch.md section 4.
+// plan chooses the page that a list's options ask for, by the table of docs/list-watch.md section 4.
 func plan(ctx context.Context, res *Resource, opts *request.ListOptions) (page, error) {
 	p := page{limit: int(min(opts.Limit, math.MaxInt32))}
 	if opts.Continue != "" {

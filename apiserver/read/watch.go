@@ -37,7 +37,7 @@ func (r *Reader) Watch(w http.ResponseWriter, req *http.Request, res *Resource, 
 	if err != nil {
 		return false, apierrors.NewBadRequest(err.Error())
 	}
-	common := watch{res: res, enc: enc, bookmarks: opts.AllowWatchBookmarks, every: r.bookmarkEvery, scope: info.Scope()}
+	common := watch{res: res, enc: enc, bookmarks: opts.AllowWatchBookmarks, every: r.bookmarkEvery, lastChance: r.lastChance, scope: info.Scope()}
 	common.deadline = time.Now().Add(r.duration(opts.TimeoutSeconds))
 	if initial {
 		common.began = time.Now()
@@ -94,14 +94,15 @@ func (r *Reader) duration(timeoutSeconds int64) time.Duration {
 // watch is one running watch: where it stands and what it has to tell its client. Two things drive one: a goroutine of its own
 // (stream), or the workers of a delivery (driven).
 type watch struct {
-	res       *Resource
-	enc       encoder
-	cursor    *watchcache.Cursor
-	bookmarks bool
-	every     time.Duration // between bookmarks
-	deadline  time.Time
-	began     time.Time // of a watch that begins with initial events; zero else
-	scope     string    // for metrics
+	res        *Resource
+	enc        encoder
+	cursor     *watchcache.Cursor
+	bookmarks  bool
+	every      time.Duration // between bookmarks
+	lastChance time.Duration // see Config
+	deadline   time.Time
+	began      time.Time // of a watch that begins with initial events; zero else
+	scope      string    // for metrics
 }
 
 // appendInitialEnd marks the end of the initial events, which a client sees only if it asked for bookmarks.

@@ -4,11 +4,11 @@ import (
 	"container/heap"
 	"context"
 	"log/slog"
-	"runtime/debug"
 	"sync"
 	"time"
 
 	"vigil/apiserver/metrics"
+	"vigil/internal/panics"
 )
 
 // worker drives the watches of some connections. Whoever has something for one of them puts it on its connection's lane; the worker's
@@ -201,7 +201,7 @@ func (w *worker) turn() {
 func (w *worker) give(v *driven) {
 	defer func() {
 		if p := recover(); p != nil {
-			w.log.Error("watch panicked", "resource", v.res.Kind.GroupResource().String(), "panic", p, "stack", string(debug.Stack()))
+			panics.Recovered(w.log, panics.Watch, p, "resource", v.res.Kind.GroupResource().String())
 			v.res.Metrics.Aborted(metrics.Watch, v.scope)
 			if !v.ended {
 				v.end(w, true)

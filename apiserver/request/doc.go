@@ -2,7 +2,7 @@
 // which options ([ParseList]). It looks only at the method, the path and the query; it reads no body, knows no kind and
 // answers nothing itself.
 //
-// The rules are upstream's (requests.md section 1): the path parser follows k8s.io/apiserver/pkg/endpoints/request,
+// The rules are upstream's (docs/requests.md section 1): the path parser follows k8s.io/apiserver/pkg/endpoints/request,
 // the option checks apimachinery's internalversion/validation. Parsing an ordinary path allocates nothing: every
 // string of an [Info] is a part of the path.
 package request

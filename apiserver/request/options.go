@@ -1,6 +1,7 @@
 package request
 
 import (
+	"fmt"
 	"net/url"
 	"strconv"
 	"strings"
@@ -29,6 +30,16 @@ type ListOptions struct {
 	Continue             string
 }
 
+// maxRequirements is how many requirements a selector has at most: every object, and every event of a watch, may be compared with all of them.
+const maxRequirements = 1000
+
+func fewRequirements(n int) error {
+	if n > maxRequirements {
+		return fmt.Errorf("unable to parse requirement: a selector has at most %d, this one has %d", maxRequirements, n)
+	}
+	return nil
+}
+
 // ParseList reads list options from a raw query. Unknown parameters are ignored; of a repeated one the first counts.
 // Errors are BadRequest Statuses with the parser's text.
 func ParseList(rawQuery string) (ListOptions, error) {
@@ -47,6 +58,10 @@ func ParseList(rawQuery string) (ListOptions, error) {
 		case "labelSelector":
 			if once(1) && value != "" {
 				sel, err := labels.Parse(value)
+				if err == nil {
+					requirements, _ := sel.Requirements()
+					err = fewRequirements(len(requirements))
+				}
 				if err != nil {
 					fail = firstError(fail, err)
 					continue
@@ -58,6 +73,9 @@ func ParseList(rawQuery string) (ListOptions, error) {
 		case "fieldSelector":
 			if once(2) && value != "" {
 				sel, err := fields.ParseSelector(value)
+				if err == nil {
+					err = fewRequirements(len(sel.Requirements()))
+				}
 				if err != nil {
 					fail = firstError(fail, err)
 					continue

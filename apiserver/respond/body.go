@@ -11,7 +11,7 @@ import (
 	"sync"
 	"time"
 
-	"vigil/apiserver/budget"
+	"vigil/apiserver/listmemory"
 )
 
 // CompressAbove is the size in bytes from which a body is worth compressing, as upstream has it.
@@ -65,7 +65,7 @@ type Body struct {
 	sent   bool   // the header has been written
 
 	allowed int // bytes that may still be written before the deadline is moved
-	grant   *budget.Grant
+	grant   *listmemory.Grant
 
 	mu  sync.Mutex
 	cut bool // by grant: nothing more is written
@@ -83,7 +83,7 @@ func NewBody(w http.ResponseWriter, r *http.Request, code int) *Body {
 }
 
 // Count has the body tell g when it waits for the client, and end when g is cut off.
-func (b *Body) Count(g *budget.Grant) {
+func (b *Body) Count(g *listmemory.Grant) {
 	b.grant = g
 	g.OnCut(func() {
 		b.mu.Lock()

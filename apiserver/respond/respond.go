@@ -187,9 +187,23 @@ func asStatus(err error) (metav1.Status, bool) {
 	return metav1.Status{}, false
 }
 
-// Error writes the Status of err in a form the client understands, never as a table.
+// How much of what a client has sent an error repeats, in bytes. Paths and queries may have a megabyte, and JSON makes up to six bytes of each.
+const (
+	maxMessage = 8 << 10 // but for errors about an object's fields (422), which name each
+	maxName    = 1 << 10
+)
+
+// Error writes the Status of err in a form the client understands, never as a table. What the client has sent is repeated in part if it is long.
 func Error(w http.ResponseWriter, r *http.Request, err error) {
 	s := Status(err)
+	if s.Code != http.StatusUnprocessableEntity {
+		s.Message = Cut(s.Message, maxMessage)
+	}
+	if s.Details != nil {
+		d := *s.Details // the error's own stays as it is
+		d.Name, d.Group, d.Kind = Cut(d.Name, maxName), Cut(d.Group, maxName), Cut(d.Kind, maxName)
+		s.Details = &d
+	}
 	form, ok := negotiate.Accept(r.Header.Get("Accept"), negotiate.Endpoint{})
 	if !ok {
 		form = negotiate.Result{}
@@ -201,6 +215,14 @@ func Error(w http.ResponseWriter, r *http.Request, err error) {
 	}
 	// A failed write means that the client is gone: nobody is left to be told.
 	_ = Object(w, r, int(s.Code), form, &s)
+}
+
+// Cut returns text if it has no more than limit bytes, else what fits of it with an ellipsis behind.
+func Cut(text string, limit int) string {
+	if len(text) <= limit {
+		return text
+	}
+	return strings.ToValidUTF8(text[:limit-len("...")], "") + "..."
 }
 
 // formatOf returns the format of the first clause of an Accept header in which only the view is not understood.

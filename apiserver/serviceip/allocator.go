@@ -93,7 +93,7 @@ func (a *Allocator) Run(ctx context.Context) error {
 	defer ticker.Stop()
 	for {
 		if err := a.Repair(ctx); err != nil && ctx.Err() == nil {
-			a.log.Error("repair of cluster IPs and node ports failed, will try again", "after", repairInterval, "error", err)
+			a.log.Error("the API server could not compare cluster IPs and node ports with the services; it tries again", "after", repairInterval, "error", err)
 		}
 		select {
 		case <-ctx.Done():

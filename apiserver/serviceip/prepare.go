@@ -89,7 +89,7 @@ func (t *transaction) rollback() {
 	defer cancel()
 	for ip, rev := range t.takenIPs {
 		if err := t.a.ips.give(ctx, ip, rev); err != nil {
-			t.a.log.Warn("cluster IP not given back, repair will", "ip", ip, "service", keyOf(t.svc), "error", err)
+			t.a.log.Warn("the API server could not give back a cluster IP; the next repair frees it", "ip", ip, "service", keyOf(t.svc), "error", err)
 		}
 	}
 	t.a.givePorts(ctx, t.takenPorts, t.svc)
@@ -98,7 +98,7 @@ func (t *transaction) rollback() {
 
 func (a *Allocator) givePorts(ctx context.Context, ports []int32, svc *corev1.Service) {
 	if err := a.ports.give(ctx, ports); err != nil {
-		a.log.Warn("node ports not given back, repair will", "ports", ports, "service", keyOf(svc), "error", err)
+		a.log.Warn("the API server could not give back node ports; the next repair frees them", "ports", ports, "service", keyOf(svc), "error", err)
 	}
 }
 
@@ -109,14 +109,14 @@ func (a *Allocator) giveAddress(ctx context.Context, ip netip.Addr, svc *corev1.
 	stored, err := a.ips.get(ctx, ip)
 	switch {
 	case err != nil:
-		log.Warn("cluster IP not given back, repair will", "error", err)
+		log.Warn("the API server could not give back a cluster IP; the next repair frees it", "error", err)
 	case stored == nil || !stored.isOf(svc.Namespace, svc.Name):
 		// Somebody was faster.
 	case stored.rev >= revisionOf(svc):
-		log.Info("cluster IP not given back, repair will when nobody uses it", "reason", "taken after the service was stored")
+		log.Info("the API server does not give back a cluster IP that was taken after the service was stored; a repair frees it when no service has it")
 	default:
 		if err := a.ips.give(ctx, ip, stored.rev); err != nil {
-			log.Warn("cluster IP not given back, repair will", "error", err)
+			log.Warn("the API server could not give back a cluster IP; the next repair frees it", "error", err)
 		}
 	}
 }

@@ -64,7 +64,7 @@ func (a *Allocator) repairAddresses(ctx context.Context) error {
 	for _, kv := range list.KVs {
 		address, err := a.ips.decode(kv)
 		if err != nil {
-			a.log.Error("stored IPAddress cannot be read", "key", kv.Key, "error", err)
+			a.log.Error("the API server cannot decode a stored IPAddress; no service gets the address until the object is deleted", "key", kv.Key, "error", err)
 			continue
 		}
 		stored[address.ip] = address
@@ -147,7 +147,7 @@ func (a *Allocator) freeLeaked(ctx context.Context, address *storedAddress) erro
 	if err := a.ips.give(ctx, address.ip, address.rev); err != nil {
 		return fmt.Errorf("free leaked %s: %w", address.ip, err)
 	}
-	a.log.Warn("freed a cluster IP that no service has", "ip", address.ip, "service", refOf(address.Spec.ParentRef))
+	a.log.Warn("the API server freed a cluster IP that no service has", "ip", address.ip, "service", refOf(address.Spec.ParentRef))
 	return nil
 }
 
@@ -160,6 +160,6 @@ func refOf(ref *networkingv1.ParentReference) string {
 
 // report tells the log and, as an Event, whoever looks at the service.
 func (a *Allocator) report(svc *corev1.Service, reason, note string) {
-	a.log.Warn("service allocation", "service", keyOf(svc), "reason", reason, "note", note)
+	a.log.Warn("the API server found a service whose cluster IPs or node ports are not allocated as they should be", "service", keyOf(svc), "reason", reason, "note", note)
 	a.event(svc, reason, note)
 }

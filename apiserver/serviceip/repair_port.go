@@ -51,7 +51,7 @@ func (a *Allocator) repairPorts(ctx context.Context) error {
 			a.report(r.svc, r.reason, r.note)
 		}
 		if len(plan.freed) > 0 {
-			a.log.Warn("freed node ports that no service has", "ports", plan.freed)
+			a.log.Warn("the API server freed node ports that no service has", "ports", plan.freed)
 		}
 		return nil
 	}

@@ -9,13 +9,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"vigil/apiserver/admission"
+	"vigil/apiserver/respond"
 	"vigil/object"
 )
 
 // act does what is POSTed to a subresource, and answers with a Status (201).
 func (o *op) act(ctx context.Context) (*Result, error) {
 	if o.sub.Action == nil {
-		return nil, apierrors.NewMethodNotSupported(o.gr(), o.verb)
+		return nil, respond.NoMethod()
 	}
 	body, err := o.decodeBody()
 	if err != nil {
@@ -95,5 +96,5 @@ func (o *op) redirect() (*op, error) {
 			}
 		}
 	}
-	return nil, apierrors.NewMethodNotSupported(o.gr(), o.verb)
+	return nil, respond.NoMethod()
 }

@@ -69,6 +69,10 @@ func (o *op) appliedBody() (map[string]any, error) {
 	if body == nil {
 		body = map[string]any{}
 	}
+	_, obj := o.bodyKind()
+	if err := decode.CheckFields(body, obj); err != nil {
+		return nil, apierrors.NewBadRequest(fmt.Sprintf("error decoding YAML: %v", err))
+	}
 	if o.opts.validation == decode.Ignore {
 		return body, nil
 	}

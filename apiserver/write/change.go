@@ -56,12 +56,10 @@ func (o *op) tryCreate(ctx context.Context, c changeOptions) (attempt, error) {
 	if err != nil {
 		return attempt{}, err
 	}
-	if obj.GetResourceVersion() != "" { // the client thinks it has seen the object
-		return attempt{}, apierrors.NewNotFound(o.gr(), o.r.Name)
-	}
 	if err := o.may(ctx, "create", ""); err != nil {
 		return attempt{}, err
 	}
+	dropSystemMetadata(obj)
 	if !c.tracked {
 		o.track(obj, nil)
 	}
@@ -110,6 +108,9 @@ func (o *op) prepareChanged(obj, old kinds.Object) {
 	obj.SetGeneration(old.GetGeneration())
 	obj.SetSelfLink("")
 	tracked := obj.GetManagedFields()
+	if o.k.Drop != nil && (o.sub == nil || o.sub.Name != "status") {
+		o.warn.add(o.k.Drop(obj, old)...)
+	}
 	switch {
 	case o.part():
 		if o.sub.Prepare != nil {

@@ -6,6 +6,9 @@ import (
 
 	"golang.org/x/sync/errgroup"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"vigil/apiserver/respond"
+	"vigil/internal/panics"
 )
 
 // collectionWorkers is how many objects of a deletecollection are deleted at once: enough to share etcd's commits, few
@@ -17,7 +20,7 @@ const collectionWorkers = 8
 // delete.
 func (w *Writer) DeleteCollection(ctx context.Context, r *Request) (*Result, error) {
 	if r.Kind.NoDeleteCollection {
-		return nil, apierrors.NewMethodNotSupported(r.Kind.GroupResource(), "deletecollection")
+		return nil, respond.NoMethod()
 	}
 	o, err := w.begin(r, "deletecollection")
 	if err != nil {
@@ -30,6 +33,7 @@ func (w *Writer) DeleteCollection(ctx context.Context, r *Request) (*Result, err
 	if err := noCollectionOfCorrupt(opts); err != nil {
 		return nil, err
 	}
+	o.warnOfDependents(opts)
 	list, err := w.list(ctx, r)
 	if err != nil {
 		return nil, toStatus(err, o.gr(), "", "list")
@@ -38,19 +42,21 @@ func (w *Writer) DeleteCollection(ctx context.Context, r *Request) (*Result, err
 	g.SetLimit(collectionWorkers)
 	for _, v := range list.Items {
 		g.Go(func() error {
-			one := *o
-			one.verb = "delete"
-			one.opts.dryRun = len(opts.DryRun) > 0
-			one.r = &Request{Kind: r.Kind, Namespace: v.Namespace(), Name: v.Name(), User: r.User, UserAgent: r.UserAgent}
-			_, _, err := one.remove(each, opts)
-			if apierrors.IsNotFound(err) {
-				return nil // somebody else was faster
-			}
-			return err
+			return panics.Try(w.logger, panics.Request, func() error {
+				one := *o
+				one.verb = "delete"
+				one.opts.dryRun = len(opts.DryRun) > 0
+				one.r = &Request{Kind: r.Kind, Namespace: v.Namespace(), Name: v.Name(), User: r.User, UserAgent: r.UserAgent}
+				_, _, err := one.remove(each, opts)
+				if apierrors.IsNotFound(err) {
+					return nil // somebody else was faster
+				}
+				return err
+			}, "resource", o.gr().String(), "namespace", v.Namespace(), "name", v.Name())
 		})
 	}
 	if err := g.Wait(); err != nil {
 		return nil, err
 	}
-	return &Result{Code: http.StatusOK, List: list, Warnings: o.warn}, nil
+	return &Result{Code: http.StatusOK, List: list, Warnings: o.warn.texts}, nil
 }

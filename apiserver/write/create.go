@@ -4,8 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
-
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"strconv"
 
 	"vigil/apiserver/admission"
 	"vigil/kinds"
@@ -50,9 +49,6 @@ func (w *Writer) Create(ctx context.Context, r *Request) (*Result, error) {
 			return nil, err
 		}
 	}
-	if obj.GetResourceVersion() != "" {
-		return nil, apierrors.NewBadRequest("resourceVersion should not be set on objects to be created")
-	}
 	v, err := o.create(ctx, obj)
 	if err != nil {
 		return nil, err
@@ -63,6 +59,7 @@ func (w *Writer) Create(ctx context.Context, r *Request) (*Result, error) {
 // create stores obj under its name or under a generated one.
 func (o *op) create(ctx context.Context, obj kinds.Object) (*object.Version, error) {
 	generated := obj.GetName() == "" && obj.GetGenerateName() != ""
+	dropSystemMetadata(obj)
 	o.track(obj, nil)
 	a, err := o.prepareNew(ctx, obj)
 	if err != nil {
@@ -106,12 +103,21 @@ func (o *op) createOnce(ctx context.Context, obj kinds.Object, a *attempt) (*obj
 		}
 		return o.pretend(key, &current{}, a)
 	}
+	if namesRevision(obj.GetResourceVersion()) {
+		return nil, versionOnCreate()
+	}
 	rev, err := o.store.Create(ctx, key, a.stored, a.ttl)
 	if err != nil {
 		return nil, err
 	}
 	o.wrote(o.k, rev)
 	return o.written(key, rev, a.stored)
+}
+
+// namesRevision says whether a resource version names a revision. Other texts than numbers and 0 do not.
+func namesRevision(resourceVersion string) bool {
+	rev, err := strconv.ParseUint(resourceVersion, 10, 64)
+	return err == nil && rev != 0
 }
 
 // prepareNew makes a decoded object ready for storage: everything between its decoding and etcd.
@@ -125,6 +131,9 @@ func (o *op) prepareNew(ctx context.Context, obj kinds.Object) (attempt, error) 
 	}
 	o.newMetadata(obj)
 	o.dropRepeatedOwners(obj)
+	if o.k.Drop != nil {
+		o.warn.add(o.k.Drop(obj, nil)...)
+	}
 	if o.k.PrepareCreate != nil {
 		o.k.PrepareCreate(obj)
 	}
@@ -172,7 +181,7 @@ func (o *op) notCreated(ctx context.Context, err error, name string) error {
 	return status
 }
 
-// created answers a create. A dry run has no resource version to show.
+// created answers a create. A dry run has no resource version to show but what the client sent.
 func (o *op) created(obj kinds.Object, v *object.Version) (*Result, error) {
 	if o.opts.dryRun {
 		return o.resultObject(http.StatusCreated, obj), nil

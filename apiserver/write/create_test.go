@@ -2,12 +2,16 @@ package write
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"vigil/apiserver/admission"
+	"vigil/kinds"
 )
 
 func TestCreate(t *testing.T) {
@@ -70,7 +74,13 @@ func TestCreate_Refused(t *testing.T) {
 		{name: "other namespace", body: `{"metadata":{"name":"x","namespace":"other"}}`,
 			code: 400, reason: metav1.StatusReasonBadRequest, message: "the namespace of the provided object does not match the namespace sent on the request"},
 		{name: "resource version", body: `{"metadata":{"name":"x","resourceVersion":"3"}}`,
-			code: 400, reason: metav1.StatusReasonBadRequest, message: "resourceVersion should not be set on objects to be created"},
+			code: 500, message: "resourceVersion should not be set on objects to be created"},
+		{name: "resource version of what is there", body: `{"metadata":{"name":"there","resourceVersion":"3"}}`,
+			code: 500, message: "resourceVersion should not be set on objects to be created"},
+		{name: "resource version and validation", body: `{"metadata":{"name":"x","resourceVersion":"3"},"data":{"bad":""}}`,
+			code: 422, reason: metav1.StatusReasonInvalid, message: `ConfigMap "x" is invalid: data[bad]: Invalid value: "bad": is a bad key`},
+		{name: "resource version and admission", namespace: "nowhere", body: `{"metadata":{"name":"x","resourceVersion":"3"}}`,
+			code: 404, reason: metav1.StatusReasonNotFound, message: `namespaces "nowhere" not found`},
 		{name: "kind's validation", body: `{"metadata":{"name":"x"},"data":{"bad":""}}`,
 			code: 422, reason: metav1.StatusReasonInvalid, message: `ConfigMap "x" is invalid: data[bad]: Invalid value: "bad": is a bad key`},
 		{name: "several", body: `{"metadata":{"name":"X","labels":{"a":"/"}},"data":{"bad":""}}`,
@@ -168,5 +178,56 @@ func TestCreate_Warnings(t *testing.T) {
 	quiet := h.must(h.create("configmaps", "fieldValidation=Ignore", `{"metadata":{"name":"y"},"zzz":1}`))
 	if len(quiet.Warnings) != 0 {
 		t.Errorf("got %q", quiet.Warnings)
+	}
+}
+
+// A resource version in a create matters to storage alone: one that names no revision is none, and a dry run does not come there.
+func TestCreate_ResourceVersion(t *testing.T) {
+	h := newWorld(t)
+	for _, version := range []string{"0", "-1", "abc"} {
+		v := h.mustCreate("configmaps", fmt.Sprintf(`{"metadata":{"generateName":"c","resourceVersion":%q}}`, version))
+		if at(fieldsOf(t, v), "metadata", "resourceVersion") == version {
+			t.Errorf("%q was kept", version)
+		}
+	}
+	dry := h.must(h.create("configmaps", "dryRun=All", `{"metadata":{"name":"dry","resourceVersion":"7"}}`))
+	if got := dry.Object.(*corev1.ConfigMap); got.ResourceVersion != "7" || got.UID == "" {
+		t.Errorf("a dry run answered %+v", got.ObjectMeta)
+	}
+	// A PUT that creates does not look at it either.
+	v := h.must(h.update("leases", "l", "", "", `{"metadata":{"name":"l","resourceVersion":"3"}}`))
+	if v.Code != 201 {
+		t.Errorf("a PUT that creates answered %d", v.Code)
+	}
+}
+
+// metadataSeen is a mutator that notes the metadata of the object it is shown.
+type metadataSeen struct{ seen metav1.ObjectMeta }
+
+func (*metadataSeen) Name() string { return "MetadataSeen" }
+
+func (*metadataSeen) Handles(k *kinds.Kind, _ string, _ admission.Operation) bool {
+	return k.Resource == "configmaps"
+}
+
+func (m *metadataSeen) Admit(_ context.Context, a *admission.Attributes) error {
+	m.seen = *a.Object.(*corev1.ConfigMap).ObjectMeta.DeepCopy()
+	return nil
+}
+
+// Admission does not see what a client says in the server's place.
+func TestCreate_SystemMetadata(t *testing.T) {
+	h := newWorld(t)
+	var m metadataSeen
+	h.admission = admission.New(h.table, []admission.Plugin{&m}, nil)
+	v := h.mustCreate("configmaps", `{"metadata":{"name":"c","uid":"mine","creationTimestamp":"2020-01-01T00:00:00Z",
+		"deletionTimestamp":"2020-01-01T00:00:00Z","deletionGracePeriodSeconds":5,"selfLink":"/x"}}`)
+	if m.seen.Name != "c" || m.seen.UID != "" || !m.seen.CreationTimestamp.IsZero() || m.seen.DeletionTimestamp != nil ||
+		m.seen.DeletionGracePeriodSeconds != nil || m.seen.SelfLink != "" || len(m.seen.ManagedFields) > 0 {
+		t.Errorf("admission saw %+v", m.seen)
+	}
+	got := fieldsOf(t, v)
+	if at(got, "metadata", "creationTimestamp") != "2026-03-01T12:00:00Z" || at(got, "metadata", "deletionTimestamp") != nil || at(got, "metadata", "selfLink") != nil {
+		t.Errorf("stored %v", at(got, "metadata"))
 	}
 }

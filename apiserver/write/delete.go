@@ -28,6 +28,7 @@ func (w *Writer) Delete(ctx context.Context, r *Request) (*Result, error) {
 		return nil, err
 	}
 	o.opts.dryRun = len(opts.DryRun) > 0
+	o.warnOfDependents(opts)
 	if ignoresReadErrors(opts) {
 		return o.removeCorrupt(ctx)
 	}
@@ -56,6 +57,20 @@ func (w *Writer) Delete(ctx context.Context, r *Request) (*Result, error) {
 
 // remove deletes the object of the request as the options say.
 func (o *op) remove(ctx context.Context, opts *metav1.DeleteOptions) (*attempt, *object.Version, error) {
+	a, v, err := o.beginRemoval(ctx, opts)
+	switch {
+	case err != nil || !a.last:
+		return a, v, err
+	case o.opts.dryRun:
+		a.do = remove
+		return a, v, nil
+	}
+	return o.removeMarked(ctx, a, v)
+}
+
+// beginRemoval takes the first step of a deletion, which for most kinds is the only one. The attempt's field last says that
+// the object has been marked and is to be removed now.
+func (o *op) beginRemoval(ctx context.Context, opts *metav1.DeleteOptions) (*attempt, *object.Version, error) {
 	admitted, err := o.admit(ctx, admission.Delete, "", nil, nil)
 	if err != nil {
 		return nil, nil, err
@@ -81,8 +96,8 @@ func (o *op) remove(ctx context.Context, opts *metav1.DeleteOptions) (*attempt, 
 		if err := admitted.validate(ctx, o); err != nil {
 			return attempt{}, err
 		}
-		a := attempt{obj: obj, do: o.planRemoval(obj, opts), admitted: admitted}
-		if a.do == put {
+		a := attempt{obj: obj, admitted: admitted}
+		if a.do, a.last = o.planRemoval(obj, opts); a.do == put {
 			if a.stored, err = object.EncodeStored(o.k.Type, obj); err != nil {
 				return attempt{}, err
 			}
@@ -97,10 +112,31 @@ func (o *op) remove(ctx context.Context, opts *metav1.DeleteOptions) (*attempt, 
 	})
 }
 
+// removeMarked removes an object that beginRemoval has marked; v is its version. Watchers so see it being deleted before it is
+// gone, and its last version says when and how it was deleted. Who else has removed it meanwhile has done what this delete wants.
+func (o *op) removeMarked(ctx context.Context, a *attempt, v *object.Version) (*attempt, *object.Version, error) {
+	removed, last, err := o.runFrom(ctx, o.key(), current{v: v, fresh: true}, func(cur *object.Version) (attempt, error) {
+		if cur == nil || cur.UID() != v.UID() {
+			return attempt{do: keep, obj: a.obj}, nil
+		}
+		return attempt{do: remove, obj: a.obj}, nil
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	if removed.do == keep {
+		removed.do, last = remove, v
+	}
+	return removed, last, nil
+}
+
 // matchPreconditions refuses an object that is not the one the client means.
 func (o *op) matchPreconditions(obj kinds.Object, p *metav1.Preconditions) error {
 	if p == nil {
 		return nil
+	}
+	if o.k.Terminate != nil {
+		return o.matchTerminating(obj, p)
 	}
 	// Upstream puts the kind where the resource belongs.
 	gr := schema.GroupResource{Group: o.k.GVK.Group, Resource: o.k.GVK.Kind}
@@ -113,29 +149,54 @@ func (o *op) matchPreconditions(obj kinds.Object, p *metav1.Preconditions) error
 	return nil
 }
 
-// planRemoval decides what a delete does to an object, and marks it if it stays for now. A deletion goes through these
+// matchTerminating is matchPreconditions for kinds that terminate: upstream deletes namespaces in its own way and words.
+func (o *op) matchTerminating(obj kinds.Object, p *metav1.Preconditions) error {
+	if p.UID != nil && *p.UID != obj.GetUID() {
+		return apierrors.NewConflict(o.gr(), o.r.Name, fmt.Errorf("Precondition failed: UID in precondition: %v, UID in object meta: %v", *p.UID, obj.GetUID()))
+	}
+	if p.ResourceVersion != nil && *p.ResourceVersion != obj.GetResourceVersion() {
+		return apierrors.NewConflict(o.gr(), o.r.Name, fmt.Errorf("Precondition failed: ResourceVersion in precondition: %v, ResourceVersion in object meta: %v", *p.ResourceVersion, obj.GetResourceVersion()))
+	}
+	return nil
+}
+
+// planRemoval decides what a delete does to an object, and marks it unless it goes at once. A deletion goes through these
 // states, some of which an object skips:
 //
-//	alive ── grace period granted ──> deletionTimestamp in the future, deletionGracePeriodSeconds > 0
-//	      ── no grace, finalizers ──> deletionTimestamp now, deletionGracePeriodSeconds 0
-//	      ── neither ───────────────> gone
+//	alive ── kind terminates ───────> deletionTimestamp now, no deletionGracePeriodSeconds; a later delete goes on from here
+//	      ── grace period granted ──> deletionTimestamp in the future, deletionGracePeriodSeconds > 0
+//	      ── finalizers, or the kind is deleted gracefully ──> deletionTimestamp now, deletionGracePeriodSeconds 0
+//	      ── no finalizers ─────────> gone
 //
-// A later delete can shorten the grace period, down to nothing.
-func (o *op) planRemoval(obj kinds.Object, opts *metav1.DeleteOptions) action {
+// A later delete can shorten the grace period, down to nothing. last says that the object goes when it has been marked.
+func (o *op) planRemoval(obj kinds.Object, opts *metav1.DeleteOptions) (do action, last bool) {
+	heldBySpec := o.k.SpecFinalizers != nil && len(o.k.SpecFinalizers(obj)) > 0
+	if o.k.Terminate != nil {
+		switch {
+		case obj.GetDeletionTimestamp() == nil:
+			now := o.timestamp()
+			obj.SetDeletionTimestamp(&now)
+			o.k.Terminate(obj)
+			o.setOwnFinalizers(obj, opts)
+			return put, false
+		case heldBySpec:
+			return keep, false
+		}
+	}
 	grace, graceful, pending := o.grantGrace(obj, opts)
 	if pending {
-		return keep
+		return keep, false
 	}
-	setOwnFinalizers(obj, opts)
-	held := len(obj.GetFinalizers()) > 0 || (o.k.SpecFinalizers != nil && len(o.k.SpecFinalizers(obj)) > 0)
+	o.setOwnFinalizers(obj, opts)
+	held := heldBySpec || len(obj.GetFinalizers()) > 0
 	switch {
-	case graceful && (held || grace > 0):
-		return put
+	case graceful:
+		return put, grace == 0 && !held
 	case held:
 		o.markDeleted(obj)
-		return put
+		return put, false
 	default:
-		return remove
+		return remove, false
 	}
 }
 
@@ -209,18 +270,29 @@ func countGeneration(obj kinds.Object) {
 	}
 }
 
+// warnOfDependents tells a client whose delete names no policy what becomes of the dependents, if the kind wants that said.
+func (o *op) warnOfDependents(opts *metav1.DeleteOptions) {
+	if text := o.k.Dependents.Warning; text != "" && opts.PropagationPolicy == nil && *orphanDependents(opts) == nil {
+		o.warn.add(text)
+	}
+}
+
 // setOwnFinalizers puts the finalizers in place by which the garbage collector orphans the dependents of an object or
-// deletes them first. What the options leave open stays as the object has it.
-func setOwnFinalizers(obj kinds.Object, opts *metav1.DeleteOptions) {
+// deletes them first. What the options leave open stays as the object has it, and what that leaves open is the kind's choice.
+func (o *op) setOwnFinalizers(obj kinds.Object, opts *metav1.DeleteOptions) {
 	have := obj.GetFinalizers()
 	orphan := slices.Contains(have, metav1.FinalizerOrphanDependents)
 	foreground := !orphan && slices.Contains(have, metav1.FinalizerDeleteDependents)
 	switch asked := *orphanDependents(opts); {
+	case o.k.Dependents.None:
+		orphan, foreground = false, false
 	case asked != nil:
 		orphan, foreground = *asked, false
 	case opts.PropagationPolicy != nil:
 		orphan = *opts.PropagationPolicy == metav1.DeletePropagationOrphan
 		foreground = *opts.PropagationPolicy == metav1.DeletePropagationForeground
+	case !foreground && o.k.Dependents.Orphan:
+		orphan = true
 	}
 	next := slices.DeleteFunc(slices.Clone(have), func(f string) bool {
 		return f == metav1.FinalizerOrphanDependents || f == metav1.FinalizerDeleteDependents

@@ -4,9 +4,17 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"reflect"
+	"slices"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"vigil/kinds"
+	"vigil/kinds/all"
+	"vigil/kinds/kindtest"
+	"vigil/object"
+	"vigil/store/storetest"
 )
 
 func TestDelete(t *testing.T) {
@@ -188,12 +196,149 @@ func TestDelete_Namespace(t *testing.T) {
 	h.mustCreate("namespaces", `{"metadata":{"name":"n"}}`)
 	result := h.must(h.delete("namespaces", "n", "", ""))
 	got := fieldsOf(t, result.Version)
-	if at(got, "status", "phase") != "Terminating" || at(got, "metadata", "deletionTimestamp") == nil {
+	if at(got, "status", "phase") != "Terminating" || at(got, "metadata", "deletionTimestamp") != "2026-03-01T12:00:00Z" {
 		t.Fatalf("got %v", got)
+	}
+	if seconds := at(got, "metadata", "deletionGracePeriodSeconds"); seconds != nil {
+		t.Errorf("a grace period of %v s", seconds)
+	}
+	again := h.must(h.delete("namespaces", "n", "", ""))
+	if again.Version == nil || again.Version.Revision() != result.Version.Revision() {
+		t.Errorf("a second delete answered %+v", again)
 	}
 	h.must(h.update("namespaces", "n", "finalize", "", `{"metadata":{"name":"n"},"spec":{"finalizers":[]}}`))
 	if got, _ := h.stored("namespaces", "n"); got != nil {
 		t.Errorf("still there: %v", got)
+	}
+}
+
+// A namespace that nothing holds is marked by its first delete all the same, and goes with the second; what holds it in its
+// metadata gives it a grace period of nothing then.
+func TestDelete_NamespaceAgain(t *testing.T) {
+	h := newWorld(t)
+	h.mustCreate("namespaces", `{"metadata":{"name":"n","finalizers":["example.com/x"]}}`)
+	h.must(h.update("namespaces", "n", "finalize", "", `{"metadata":{"name":"n","finalizers":["example.com/x"]},"spec":{"finalizers":[]}}`))
+	h.must(h.delete("namespaces", "n", "propagationPolicy=Foreground", ""))
+	got, _ := h.stored("namespaces", "n")
+	if want := []any{"example.com/x", "foregroundDeletion"}; !reflect.DeepEqual(at(got, "metadata", "finalizers"), want) || at(got, "metadata", "deletionGracePeriodSeconds") != nil {
+		t.Errorf("after the first delete: %v", got)
+	}
+	h.must(h.delete("namespaces", "n", "propagationPolicy=Background", ""))
+	got, _ = h.stored("namespaces", "n")
+	if want := []any{"example.com/x"}; !reflect.DeepEqual(at(got, "metadata", "finalizers"), want) || at(got, "metadata", "deletionGracePeriodSeconds") != 0.0 {
+		t.Errorf("after the second delete: %v", got)
+	}
+	h.must(h.patch("namespaces", "n", "", "", mergePatch, `{"metadata":{"finalizers":null}}`))
+	if got, _ := h.stored("namespaces", "n"); got != nil {
+		t.Errorf("still there: %v", got)
+	}
+
+	h.mustCreate("namespaces", `{"metadata":{"name":"m"}}`)
+	h.must(h.update("namespaces", "m", "finalize", "", `{"metadata":{"name":"m"},"spec":{"finalizers":[]}}`))
+	h.must(h.delete("namespaces", "m", "", ""))
+	if got, _ := h.stored("namespaces", "m"); at(got, "status", "phase") != "Terminating" {
+		t.Errorf("after the first delete: %v", got)
+	}
+	if last := h.must(h.delete("namespaces", "m", "", "")); last.Version == nil || last.Code != 200 {
+		t.Errorf("the last delete answered %+v", last)
+	}
+	if got, _ := h.stored("namespaces", "m"); got != nil {
+		t.Errorf("still there: %v", got)
+	}
+}
+
+func TestDelete_NamespacePreconditions(t *testing.T) {
+	h := newWorld(t)
+	v := h.mustCreate("namespaces", `{"metadata":{"name":"n"}}`)
+	_, err := h.delete("namespaces", "n", "", `{"preconditions":{"uid":"zz"}}`)
+	wantStatus(t, err, 409, metav1.StatusReasonConflict,
+		fmt.Sprintf(`Operation cannot be fulfilled on namespaces "n": Precondition failed: UID in precondition: zz, UID in object meta: %s`, v.UID()))
+	_, err = h.delete("namespaces", "n", "", `{"preconditions":{"resourceVersion":"1"}}`)
+	wantStatus(t, err, 409, metav1.StatusReasonConflict,
+		fmt.Sprintf(`Operation cannot be fulfilled on namespaces "n": Precondition failed: ResourceVersion in precondition: 1, ResourceVersion in object meta: %d`, v.Revision()))
+}
+
+// What a delete without a policy does with dependents is the kind's choice (upstream's DefaultGarbageCollectionPolicy).
+func TestDelete_Dependents(t *testing.T) {
+	const warning = "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove them or set propagationPolicy=Orphan to suppress this warning"
+	for _, c := range []struct {
+		resource, have, options string
+
+		want     []any // finalizers of the object that remains; nil when it is gone
+		warnings []string
+	}{
+		{resource: "jobs", want: []any{"orphan"}, warnings: []string{warning}},
+		{resource: "jobs", options: `{"gracePeriodSeconds":0}`, want: []any{"orphan"}, warnings: []string{warning}},
+		{resource: "jobs", have: "foregroundDeletion", want: []any{"foregroundDeletion"}, warnings: []string{warning}},
+		{resource: "jobs", options: `{"propagationPolicy":"Orphan"}`, want: []any{"orphan"}},
+		{resource: "jobs", options: `{"propagationPolicy":"Background"}`},
+		{resource: "jobs", options: `{"orphanDependents":false}`},
+		{resource: "replicationcontrollers", want: []any{"orphan"}},
+		{resource: "replicationcontrollers", options: `{"propagationPolicy":"Foreground"}`, want: []any{"foregroundDeletion"}},
+		{resource: "replicationcontrollers", options: `{"propagationPolicy":"Background"}`},
+		{resource: "replicasets"},
+		{resource: "cronjobs"},
+		{resource: "events.v1.", options: `{"propagationPolicy":"Foreground"}`},
+		{resource: "events.v1.", options: `{"propagationPolicy":"Orphan"}`},
+		{resource: "events.v1.", have: "orphan"},
+		{resource: "events.v1.events.k8s.io", options: `{"orphanDependents":true}`},
+	} {
+		t.Run(c.resource+c.have+c.options, func(t *testing.T) {
+			h := newWorld(t)
+			h.table = all.Table()
+			h.Writer = New(Config{Table: h.table, Store: h.store, Cache: func(k *kinds.Kind) Cache { return &liveCache{store: h.store, kind: k} }})
+			name := h.mustCreate(c.resource, string(kindtest.Sample(t, h.kind(c.resource)))).Name()
+			if c.have != "" {
+				h.must(h.patch(c.resource, name, "", "", mergePatch, fmt.Sprintf(`{"metadata":{"finalizers":[%q]}}`, c.have)))
+			}
+			result := h.must(h.delete(c.resource, name, "", c.options))
+			got, _ := h.stored(c.resource, name)
+			if (got == nil) != (c.want == nil) || got != nil && !reflect.DeepEqual(at(got, "metadata", "finalizers"), any(c.want)) {
+				t.Errorf("finalizers %v, want %v", at(got, "metadata", "finalizers"), c.want)
+			}
+			if !slices.Equal(result.Warnings, c.warnings) {
+				t.Errorf("warnings %q", result.Warnings)
+			}
+		})
+	}
+}
+
+// A pod that is deleted without grace is first marked and then removed, so that watchers see it end: MODIFIED, and DELETED with the
+// time of the deletion.
+func TestDelete_NoGrace(t *testing.T) {
+	h := newWorld(t)
+	h.mustCreate("pods", fmt.Sprintf(podBody, "", "a"))
+	h.must(h.patch("pods", "p", "", "", mergePatch, `{"spec":{"nodeName":"n"}}`))
+	_, before := h.stored("pods", "p")
+
+	dry := fieldsOf(t, h.must(h.delete("pods", "p", "gracePeriodSeconds=0&dryRun=All", "")).Version)
+	if at(dry, "metadata", "deletionTimestamp") == nil || at(dry, "metadata", "deletionGracePeriodSeconds") != 0.0 {
+		t.Errorf("a dry run answered %v", at(dry, "metadata"))
+	}
+	if _, rev := h.stored("pods", "p"); rev != before {
+		t.Error("a dry run was stored")
+	}
+
+	result := h.must(h.delete("pods", "p", "gracePeriodSeconds=0", ""))
+	if got, _ := h.stored("pods", "p"); got != nil {
+		t.Fatalf("still there: %v", got)
+	}
+	history := storetest.Record(t.Context(), t, h.store, before).WaitFor(t, result.Version.Revision())
+	if len(history) != 2 || history[0].Value == nil || history[1].Value != nil {
+		t.Fatalf("etcd saw %+v, want a put and a delete", history)
+	}
+	k := h.kind("pods")
+	marked, err := object.NewVersion(k.Type, h.key(k, "default", "p"), history[0].ModRev, history[0].Value)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, got := range map[string]map[string]any{"the mark": fieldsOf(t, marked), "the answer": fieldsOf(t, result.Version)} {
+		if at(got, "metadata", "deletionTimestamp") != "2026-03-01T12:00:00Z" || at(got, "metadata", "deletionGracePeriodSeconds") != 0.0 || at(got, "metadata", "generation") != 2.0 {
+			t.Errorf("%s: %v", name, at(got, "metadata"))
+		}
+	}
+	if result.Version.Revision() != history[1].ModRev {
+		t.Errorf("answered %d, removed at %d", result.Version.Revision(), history[1].ModRev)
 	}
 }
 
@@ -222,7 +367,7 @@ func TestDeleteCollection(t *testing.T) {
 		t.Errorf("%d left", len(left.Items))
 	}
 	_, err = h.DeleteCollection(context.Background(), h.request("namespaces", "", "", "", ""))
-	wantStatus(t, err, 405, metav1.StatusReasonMethodNotAllowed, `deletecollection is not supported on resources of kind "namespaces"`)
+	wantStatus(t, err, 405, metav1.StatusReasonMethodNotAllowed, "the server does not allow this method on the requested resource")
 	canceled, cancel := context.WithCancel(context.Background())
 	cancel()
 	if _, err = h.DeleteCollection(canceled, h.request("configmaps", "", "", "", "")); err == nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -31,11 +32,42 @@ func toStatus(err error, gr schema.GroupResource, name, verb string) error {
 		return apierrors.NewRequestEntityTooLargeError(store.ErrTooLarge.Error())
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
 		return apierrors.NewTimeoutError("request did not complete within the allotted timeout", 0)
+	case errors.Is(err, store.ErrNoSpace):
+		return insufficientStorage(gr, name, verb)
 	case errors.Is(err, store.ErrUnavailable):
 		return apierrors.NewServerTimeout(gr, verb, 2)
 	default:
 		return apierrors.NewInternalError(err)
 	}
+}
+
+// ReasonInsufficientStorage is the reason of a 507. Upstream has none: there the same error of etcd is a 500.
+const ReasonInsufficientStorage metav1.StatusReason = "InsufficientStorage"
+
+// insufficientStorage is the Status of a write for which etcd has no space.
+func insufficientStorage(gr schema.GroupResource, name, verb string) error {
+	what := gr.String()
+	if name != "" {
+		what = fmt.Sprintf("%s %q", what, name)
+	}
+	return &apierrors.StatusError{ErrStatus: metav1.Status{
+		Status: metav1.StatusFailure,
+		Code:   http.StatusInsufficientStorage,
+		Reason: ReasonInsufficientStorage,
+		Message: fmt.Sprintf("cannot %s %s: no space is left where the cluster keeps its objects. Reads and deletes go on, and "+
+			"writes will as soon as there is space: delete objects that are not needed, or free space on the disk of etcd", verb, what),
+		Details: &metav1.StatusDetails{Name: name, Group: gr.Group, Kind: gr.Resource, RetryAfterSeconds: 2},
+	}}
+}
+
+// versionOnCreate is the Status of a create whose object has a resource version. Upstream's storage gives the error no code,
+// and the handler makes it a 500 without a reason.
+func versionOnCreate() error {
+	return &apierrors.StatusError{ErrStatus: metav1.Status{
+		Status:  metav1.StatusFailure,
+		Code:    http.StatusInternalServerError,
+		Message: "resourceVersion should not be set on objects to be created",
+	}}
 }
 
 // generateNameConflict is the Status of a create for which no free name was found.

@@ -15,7 +15,7 @@ import (
 )
 
 // encode brings a changed object into its storage form and counts its generation: one more than old's when anything but
-// metadata and status is different. Both are compared as encoded, since that is cheaper than to compare them field by
+// metadata and status is different, or what the kind counts besides. Both are compared as encoded, since that is cheaper than to compare them field by
 // field and the encoding is needed anyway; equal means semantically equal, because the encoding is canonical.
 func (o *op) encode(obj, old kinds.Object, cur *object.Version) ([]byte, error) {
 	obj.SetGeneration(old.GetGeneration())
@@ -23,9 +23,11 @@ func (o *op) encode(obj, old kinds.Object, cur *object.Version) ([]byte, error) 
 	if err != nil || !o.k.HasGeneration {
 		return stored, err
 	}
-	same, err := o.sameSpec(stored, cur, obj, old)
-	if err != nil || same {
-		return stored, err
+	if o.k.SameMetadata == nil || o.part() || o.k.SameMetadata(obj, old) {
+		same, err := o.sameSpec(stored, cur, obj, old)
+		if err != nil || same {
+			return stored, err
+		}
 	}
 	obj.SetGeneration(old.GetGeneration() + 1)
 	return object.EncodeStored(o.k.Type, obj)

@@ -65,3 +65,33 @@ func TestKinds_WriteBack(t *testing.T) {
 		})
 	}
 }
+
+// An annotation of a deployment is something that its controller copies, and a label of an endpoint slice says whose it is, so they
+// count as changes of what is wanted; through status, and for other kinds, they do not.
+func TestKinds_MetadataCounts(t *testing.T) {
+	h := newWorld(t)
+	h.table = all.Table()
+	h.Writer = New(Config{Table: h.table, Store: h.store, Cache: func(k *kinds.Kind) Cache { return &liveCache{store: h.store, kind: k} }})
+	for resource, counts := range map[string]struct{ annotations, labels float64 }{
+		"deployments": {1, 0}, "replicasets": {0, 0}, "endpointslices": {0, 1},
+	} {
+		name := h.mustCreate(resource, string(kindtest.Sample(t, h.kind(resource)))).Name()
+		want := 1.0
+		generation := func(sub, body string, more float64) {
+			t.Helper()
+			want += more
+			h.must(h.patch(resource, name, sub, "", mergePatch, body))
+			if got, _ := h.stored(resource, name); at(got, "metadata", "generation") != want {
+				t.Errorf("%s %s after %s: generation %v, want %v", resource, sub, body, at(got, "metadata", "generation"), want)
+			}
+		}
+		generation("", `{"metadata":{"annotations":{"a":"b"}}}`, counts.annotations)
+		generation("", `{"metadata":{"annotations":{"a":"b"},"labels":{"c":"d"}}}`, counts.labels)
+		generation("", `{"metadata":{"labels":{"c":"d"},"finalizers":["example.com/x"]}}`, 0)
+		if resource != "endpointslices" {
+			generation("status", `{"metadata":{"annotations":{"a":"c"}},"status":{"observedGeneration":1}}`, 0)
+			generation("scale", `{"spec":{"replicas":7}}`, 1)
+		}
+		generation("", `{"metadata":{"annotations":null}}`, counts.annotations)
+	}
+}

@@ -4,12 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/google/uuid"
-	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/validate/content"
 	"k8s.io/apimachinery/pkg/api/validation"
@@ -20,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"vigil/kinds"
+	"vigil/kinds/validate"
 )
 
 var metadataPath = field.NewPath("metadata")
@@ -53,14 +53,23 @@ func (o *op) matchName(obj metav1.Object) error {
 	}
 }
 
-// newMetadata replaces what only the server says about a new object.
+// dropSystemMetadata takes out of a new object what only the server says about objects. Admission does not see the client's
+// word for it.
+func dropSystemMetadata(obj metav1.Object) {
+	obj.SetUID("")
+	obj.SetCreationTimestamp(metav1.Time{})
+	obj.SetDeletionTimestamp(nil)
+	obj.SetDeletionGracePeriodSeconds(nil)
+	obj.SetSelfLink("")
+}
+
+// newMetadata sets what only the server says about a new object. The resource version stays as it came: createOnce looks at
+// it, and it is never stored.
 func (o *op) newMetadata(obj kinds.Object) {
 	obj.SetUID(types.UID(uuid.NewString()))
 	obj.SetCreationTimestamp(o.timestamp())
 	obj.SetDeletionTimestamp(nil)
 	obj.SetDeletionGracePeriodSeconds(nil)
-	obj.SetSelfLink("")
-	obj.SetResourceVersion("")
 	obj.SetGeneration(0)
 	if o.k.HasGeneration {
 		obj.SetGeneration(1)
@@ -110,15 +119,27 @@ func (o *op) dropRepeatedOwners(obj metav1.Object) {
 	if len(refs) < 2 {
 		return
 	}
+	type owner struct {
+		ref               metav1.OwnerReference // without what it points to
+		controller, block string
+	}
+	optional := func(b *bool) string {
+		if b == nil {
+			return ""
+		}
+		return strconv.FormatBool(*b)
+	}
 	var kept []metav1.OwnerReference
 	var repeated []string
+	seen := make(map[owner]bool, len(refs))
 	for _, ref := range refs {
-		if slices.ContainsFunc(kept, func(k metav1.OwnerReference) bool {
-			return k.UID == ref.UID && equality.Semantic.DeepEqual(k, ref)
-		}) {
+		id := owner{ref, optional(ref.Controller), optional(ref.BlockOwnerDeletion)}
+		id.ref.Controller, id.ref.BlockOwnerDeletion = nil, nil
+		if seen[id] {
 			repeated = append(repeated, string(ref.UID))
 			continue
 		}
+		seen[id] = true
 		kept = append(kept, ref)
 	}
 	if len(repeated) == 0 {
@@ -192,7 +213,7 @@ func (o *op) invalid(obj metav1.Object, errs field.ErrorList) error {
 	if len(errs) == 0 {
 		return nil
 	}
-	return apierrors.NewInvalid(o.k.GVK.GroupKind(), obj.GetName(), errs)
+	return apierrors.NewInvalid(o.k.GVK.GroupKind(), obj.GetName(), validate.Bounded(errs))
 }
 
 // matchResourceVersion holds the resource version of a changed object against the current one. A missing one means

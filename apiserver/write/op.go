@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"vigil/apiserver/decode"
+	"vigil/apiserver/respond"
 	"vigil/kinds"
 	"vigil/object"
 )
@@ -34,7 +35,7 @@ func (w *Writer) begin(r *Request, verb string) (*op, error) {
 		}
 	}
 	if !o.allowed(verb) {
-		return nil, apierrors.NewMethodNotSupported(o.gr(), verb)
+		return nil, respond.NoMethod()
 	}
 	return o, nil
 }
@@ -156,10 +157,10 @@ func (o *op) deleted(ctx context.Context, obj kinds.Object) {
 
 // result answers with a stored object.
 func (o *op) result(code int, v *object.Version) *Result {
-	return &Result{Code: code, Version: v, Warnings: o.warn}
+	return &Result{Code: code, Version: v, Warnings: o.warn.texts}
 }
 
 // resultObject answers with an object that is not stored as such.
 func (o *op) resultObject(code int, obj runtime.Object) *Result {
-	return &Result{Code: code, Object: obj, Warnings: o.warn}
+	return &Result{Code: code, Object: obj, Warnings: o.warn.texts}
 }

@@ -49,10 +49,8 @@ func namespaceRow() *kinds.Kind {
 			obj.(*corev1.Namespace).Status = old.(*corev1.Namespace).Status
 		},
 		UnconditionalUpdate: true, NoDeleteCollection: true,
-		Graceful: func(obj kinds.Object, _ *metav1.DeleteOptions) (int64, bool) {
-			obj.(*corev1.Namespace).Status.Phase = corev1.NamespaceTerminating
-			return 0, true
-		},
+		ReturnsDeleted: true,
+		Terminate:      func(obj kinds.Object) { obj.(*corev1.Namespace).Status.Phase = corev1.NamespaceTerminating },
 		SpecFinalizers: func(obj kinds.Object) (names []string) {
 			for _, f := range obj.(*corev1.Namespace).Spec.Finalizers {
 				names = append(names, string(f))

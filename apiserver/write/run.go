@@ -28,6 +28,7 @@ type attempt struct {
 	ttl    time.Duration // put: 0 is for ever
 
 	created bool // there was nothing before
+	last    bool // put: of an object that is to be removed right afterwards
 
 	commit, rollback func() // of the hook; nil when there was none
 	admitted         admitted
@@ -68,18 +69,23 @@ type current struct {
 // not even tried. It returns the last attempt and the version to answer with, which for a remove is the removed one at
 // the revision of the removal. With dryRun nothing is written, and the version is that of the attempt's outcome.
 func (o *op) run(ctx context.Context, key string, atLeast int64, try func(cur *object.Version) (attempt, error)) (*attempt, *object.Version, error) {
-	a, v, err := o.loop(ctx, key, atLeast, try)
+	cur, err := o.load(ctx, key, atLeast)
+	if err != nil {
+		return nil, nil, toStatus(err, o.gr(), o.r.Name, o.verb)
+	}
+	return o.runFrom(ctx, key, cur, try)
+}
+
+// runFrom is run from a state that is known.
+func (o *op) runFrom(ctx context.Context, key string, cur current, try func(cur *object.Version) (attempt, error)) (*attempt, *object.Version, error) {
+	a, v, err := o.loop(ctx, key, cur, try)
 	if err != nil {
 		return nil, nil, toStatus(err, o.gr(), o.r.Name, o.verb)
 	}
 	return a, v, nil
 }
 
-func (o *op) loop(ctx context.Context, key string, atLeast int64, try func(cur *object.Version) (attempt, error)) (*attempt, *object.Version, error) {
-	cur, err := o.load(ctx, key, atLeast)
-	if err != nil {
-		return nil, nil, err
-	}
+func (o *op) loop(ctx context.Context, key string, cur current, try func(cur *object.Version) (attempt, error)) (*attempt, *object.Version, error) {
 	for {
 		a, err := try(cur.v)
 		if err == nil && a.do == keep && a.stored != nil && cur.stale {

@@ -12,8 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/managedfields"
-	"k8s.io/client-go/applyconfigurations"
-	"k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	"vigil/apiserver/openapi"
@@ -23,7 +21,7 @@ import (
 )
 
 // trackers are the field managers of all resources and subresources that updates go to. What they need of schemas is
-// made by [Writer.Warm] or with the first write.
+// made with the first write.
 type trackers map[trackerKey]*managed.Tracker
 
 type trackerKey struct {
@@ -130,11 +128,6 @@ func typesOf(gvk schema.GroupVersionKind, empty func() runtime.Object, builtin f
 		}
 		return managedfields.NewDeducedTypeConverter()
 	}
-}
-
-// builtinTypes makes the schemas of all kinds that client-go has, which takes it some 60 ms.
-func builtinTypes() managedfields.TypeConverter {
-	return applyconfigurations.NewTypeConverter(scheme.Scheme)
 }
 
 // tracker is that of the request's resource or subresource.

@@ -1,19 +1,23 @@
 package write
 
-import (
-	"slices"
-
-	"vigil/kinds"
-)
+import "vigil/kinds"
 
 // warnings collects texts for Warning headers, each once, in the order of their coming.
-type warnings []string
+type warnings struct {
+	texts []string
+	seen  map[string]bool
+}
 
 func (w *warnings) add(texts ...string) {
 	for _, text := range texts {
-		if text != "" && !slices.Contains(*w, text) {
-			*w = append(*w, text)
+		if text == "" || w.seen[text] {
+			continue
 		}
+		if w.seen == nil {
+			w.seen = map[string]bool{}
+		}
+		w.seen[text] = true
+		w.texts = append(w.texts, text)
 	}
 }
 

@@ -2,6 +2,7 @@ package write
 
 import (
 	"context"
+	"log/slog"
 	"sync"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 
 	"vigil/apiserver/admission"
 	"vigil/apiserver/authn"
+	"vigil/apiserver/write/internal/mergeschema"
 	"vigil/kinds"
 	"vigil/object"
 	"vigil/store"
@@ -35,6 +37,8 @@ type Config struct {
 	// Authorize answers what only turns out during a write: a PUT that creates, a PATCH that binds. The error is a
 	// Forbidden Status. Nil allows everything.
 	Authorize func(ctx context.Context, a Access) error
+	// Logger gets panics of what a request does beside its own goroutine; nil discards.
+	Logger *slog.Logger
 	// Now is the clock, time.Now when nil.
 	Now func() time.Time
 }
@@ -133,6 +137,7 @@ type Writer struct {
 
 	admission *admission.Chain
 	wrote     func(k *kinds.Kind, rev int64)
+	logger    *slog.Logger
 	schemas   func() managedfields.TypeConverter // made by the first call
 	trackers  trackers
 	statusAt  map[*kinds.Kind]int32 // protobuf field numbers of status, 0 when there is none
@@ -151,6 +156,7 @@ func New(c Config) *Writer {
 		now:       c.Now,
 		admission: c.Admission,
 		wrote:     c.Wrote,
+		logger:    c.Logger,
 		statusAt:  make(map[*kinds.Kind]int32),
 	}
 	if w.prefix == "" {
@@ -171,13 +177,10 @@ func New(c Config) *Writer {
 		}
 		w.statusAt[k] = statusField(k)
 	}
-	w.schemas = sync.OnceValue(builtinTypes)
+	w.schemas = sync.OnceValue(mergeschema.Types)
 	w.trackers = newTrackers(w.table, w.schemas)
 	return w
 }
-
-// Warm makes what the first write would have to wait for.
-func (w *Writer) Warm() { w.schemas() }
 
 // key is the place of an object in etcd.
 func (w *Writer) key(k *kinds.Kind, namespace, name string) string {

@@ -5,7 +5,6 @@
 package main
 
 import (
-	"crypto/tls"
 	"encoding/json"
 	"flag"
 	"fmt"
@@ -29,7 +28,6 @@ type options struct {
 	namespaces int
 	conns      int
 
-	tls    *tls.Config
 	target target
 }
 
@@ -52,6 +50,7 @@ var scenarios = map[string]struct {
 	"rss":       {rss, "memory now, and after a settling time"},
 	"resume":    {resume, "watchers that resume all at once after the server was restarted"},
 	"big":       {bigStorm, "simultaneous initial events over large objects"},
+	"cluster":   {wholeCluster, "a whole cluster in one process and the life of one Deployment in it"},
 	"seed":      {seed, "write pods straight into etcd, all like one template"},
 	"pki":       {pki, "write a CA, a serving certificate and kubeconfigs"},
 }
@@ -59,7 +58,7 @@ var scenarios = map[string]struct {
 func main() {
 	if len(os.Args) < 2 || scenarios[os.Args[1]].run == nil {
 		fmt.Fprintln(os.Stderr, "usage: load SCENARIO [flags]")
-		for _, n := range []string{"create", "get", "list", "fanout", "selective", "storm", "slow", "resume", "big", "rss", "seed", "pki"} {
+		for _, n := range []string{"create", "get", "list", "fanout", "selective", "storm", "slow", "resume", "big", "cluster", "rss", "seed", "pki"} {
 			fmt.Fprintf(os.Stderr, "  %-10s %s\n", n, scenarios[n].help)
 		}
 		os.Exit(2)

@@ -37,6 +37,11 @@ func addFlags(scenario string) {
 	case "rss":
 		fs.DurationVar(&settleTime, "settle", 20*time.Second, "pause before the second reading")
 		fs.Float64Var(&baseMB, "base-mb", 0, "RSS of the empty server, for bytes per pod")
+	case "cluster":
+		fs.Int64Var(&since, "since", 0, "when the cluster was started, in ns since 1970")
+		fs.DurationVar(&clusterTo.settle, "settle", 10*time.Second, "pause after nodes, pods and deletion; its CPU belongs to what was before")
+		fs.DurationVar(&clusterTo.idle, "idle", 30*time.Second, "how long nothing happens")
+		fs.DurationVar(&clusterTo.after, "after", 50*time.Second, "pause before memory is read, from the settling after the deletion on")
 	case "seed":
 		fs.StringVar(&seedEtcd, "etcd", "", "etcd's URL")
 		fs.StringVar(&seedTemplate, "template", "", "file with a pod as stored in etcd")

@@ -30,6 +30,7 @@ const (
 	kindStartup  = "startup"  // start it several times, memory after settling
 	kindResume   = "resume"   // restart the server under the load generator
 	kindInformer = "informer" // client-go's informer and Vigil's, each in a process of its own
+	kindCluster  = "cluster"  // Vigil's whole cluster in one process, a fresh one for each step; upstream has none
 )
 
 // sizes are what QUICK changes.
@@ -48,6 +49,9 @@ type sizes struct {
 	bigObjects          int
 	informerEvents      int
 	starts              int
+	clusterNodes        int
+	clusterPods         [3]int // of one Deployment
+	clusterPauses       string
 }
 
 var (
@@ -55,11 +59,13 @@ var (
 		small: 10000, large: 50000, tiny: 1000, create: 3000, list: "1500ms", get: "2s", settle: "3s", stormClients: 50, kubelets: []int{1000, 5000},
 		fan: 1000, fanMany: 5000, updates: 200, flat: 400, selective: []int{0, 1000, 5000}, slowUpdates: 200,
 		bigClients: 1024, bigPeer: 16, bigObjects: 400, informerEvents: 200000, starts: 3,
+		clusterNodes: 1000, clusterPods: [3]int{1000, 3000, 10000},
 	}
 	quick = sizes{
 		small: 5000, large: 10000, tiny: 1000, create: 1000, list: "400ms", get: "1s", settle: "1s", stormClients: 10, kubelets: []int{500, 1000},
 		fan: 500, fanMany: 1000, updates: 40, flat: 100, selective: []int{0, 1000}, slowUpdates: 60,
 		bigClients: 64, bigPeer: 16, bigObjects: 20, informerEvents: 50000, starts: 1,
+		clusterNodes: 300, clusterPods: [3]int{100, 300, 1000}, clusterPauses: " --settle 5s --idle 10s --after 10s",
 	}
 )
 
@@ -85,7 +91,7 @@ func plan(z sizes) []scenario {
 		sel.steps = append(sel.steps, step{id: f("selective-%d", i), profile: i == len(z.selective)-1,
 			args: f("selective --pods %d --watchers %d --updates %d --rate 100 --settle %s", z.small, n, z.updates*5, z.settle)})
 	}
-	return []scenario{
+	all := []scenario{
 		{name: "startup", kind: kindStartup, data: at(0)},
 		{name: "startup-small", kind: kindStartup, data: at(z.small), long: true},
 		{name: "startup-large", kind: kindStartup, data: at(z.large)},
@@ -135,4 +141,9 @@ func plan(z sizes) []scenario {
 			{id: "big", args: f("big --watchers %d --objects %d --settle %s", z.bigClients, z.bigObjects, z.settle), profile: true}}},
 		{name: "informer", kind: kindInformer, data: at(z.large), rounds: 3},
 	}
+	whole := scenario{name: "cluster", kind: kindCluster, data: population{nodes: z.clusterNodes}}
+	for i, pods := range z.clusterPods {
+		whole.steps = append(whole.steps, step{id: f("cluster-%d", i+1), profile: true, args: f("cluster --pods %d%s", pods, z.clusterPauses)})
+	}
+	return append(all, whole)
 }

@@ -63,7 +63,8 @@ func TestRows_HaveSteps(t *testing.T) {
 				for _, kase := range strings.Split(fullLists, ",") {
 					all = append(all, everything(result{"step": id, "scenario": "list", "case": kase}))
 				}
-				for _, scenario := range []string{"create", "status-put", "slow-with", "slow-without", "slow-drop", "resume", "informer-sync", "informer-events", ""} {
+				for _, scenario := range []string{"create", "status-put", "slow-with", "slow-without", "slow-drop", "resume", "informer-sync", "informer-events", "",
+					"cluster-nodes", "cluster-ready", "cluster-idle", "cluster-delete", "cluster-after"} {
 					all = append(all, everything(result{"step": id, "scenario": scenario}))
 				}
 			}
@@ -86,7 +87,8 @@ func TestRows_HaveSteps(t *testing.T) {
 func everything(r result) result {
 	for _, figure := range []string{"server_cpu_s_per_list", "mb_s", "peak_rss_growth_mb", "server_cpu_s", "server_cpu_s_per_1M_delivered", "delivered_s", "watchers", "watchers_alive",
 		"last_p50_ms", "each_p99_ms", "server_cpu_s_per_1000_updates", "server_cpu_s_per_1000", "etcd_cpu_s_per_1000", "ops_s", "p50_ms", "rss_kb_per_watcher", "rss_mb", "ready_ms",
-		"cpu_us_per_event", "heap_bytes_per_object", "cpu_s", "stalled_gone", "terminated_metric", "peak_rss_growth_mb", "server_rss_mb", "all_resumed_s", "relists", "peak_rss_mb", "complete"} {
+		"cpu_us_per_event", "heap_bytes_per_object", "cpu_s", "stalled_gone", "terminated_metric", "peak_rss_growth_mb", "server_rss_mb", "all_resumed_s", "relists", "peak_rss_mb", "complete",
+		"ready_s", "cpu_ms_per_pod", "all_requests_per_pod", "kb_per_pod", "core_percent", "gone_s", "left_kb_per_pod"} {
 		r[figure] = 1.0
 	}
 	return r

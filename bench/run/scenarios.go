@@ -6,8 +6,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -21,6 +19,9 @@ import (
 func (e *environment) runScenario(ctx context.Context, s scenario, server string) error {
 	if s.kind == kindInformer {
 		return e.runInformers(ctx, s, server)
+	}
+	if s.kind == kindCluster {
+		return e.runCluster(ctx, s, server)
 	}
 	data, err := e.freshData(ctx, s.data)
 	if err != nil {
@@ -59,16 +60,20 @@ func (e *environment) runScenario(ctx context.Context, s scenario, server string
 				return os.WriteFile(pidFile, []byte(strconv.Itoa(p.pid())), 0o644)
 			}
 		}
-		if err := e.load(ctx, server, s, st, p, etcd, restart); err != nil {
+		if err := e.load(ctx, server, e.pki("admin.kubeconfig"), s, st, p, etcd, restart); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// load runs the load generator and records its results as those of a step.
-func (e *environment) load(ctx context.Context, server string, s scenario, st step, p, etcd *process, restart func() error) error {
-	args := append(strings.Fields(st.args), "--kubeconfig", e.pki("admin.kubeconfig"), "--label", server, "--server-pid", strconv.Itoa(p.pid()), "--etcd-pid", strconv.Itoa(etcd.pid()))
+// load runs the load generator as the user of a kubeconfig and records its results as those of a step. etcd is nil where it is in the
+// server's process.
+func (e *environment) load(ctx context.Context, server, kubeconfig string, s scenario, st step, p, etcd *process, restart func() error) error {
+	args := append(strings.Fields(st.args), "--kubeconfig", kubeconfig, "--label", server, "--server-pid", strconv.Itoa(p.pid()))
+	if etcd != nil {
+		args = append(args, "--etcd-pid", strconv.Itoa(etcd.pid()))
+	}
 	if server == peer && s.name == "big" { // upstream builds whole lists: as many clients as it survives
 		args = append(args, "--watchers", strconv.Itoa(e.sizes().bigPeer))
 	}
@@ -106,7 +111,7 @@ func (e *environment) load(ctx context.Context, server string, s scenario, st st
 			if profiling {
 				profiling = false
 				<-profiled
-				go func() { profiled <- e.takeProfile(ctx, server+"-"+st.id) }()
+				go func() { profiled <- e.takeProfile(ctx, kubeconfig, server+"-"+st.id) }()
 			}
 			continue
 		}
@@ -124,34 +129,15 @@ func (e *environment) load(ctx context.Context, server string, s scenario, st st
 }
 
 // takeProfile writes out/NAME.pprof.
-func (e *environment) takeProfile(ctx context.Context, name string) error {
-	body, err := e.get(ctx, fmt.Sprintf("/debug/pprof/profile?seconds=%d", e.profile))
+func (e *environment) takeProfile(ctx context.Context, kubeconfig, name string) error {
+	file, err := os.Create(filepath.Join(e.out, name+".pprof"))
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(filepath.Join(e.out, name+".pprof"), body, 0o644)
-}
-
-func (e *environment) get(ctx context.Context, path string) ([]byte, error) {
-	client, err := e.client()
-	if err != nil {
-		return nil, err
-	}
-	defer client.CloseIdleConnections()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, e.url()+path, nil)
-	if err != nil {
-		return nil, err
-	}
-	resp, err := client.Do(req)
-	if err != nil {
-		return nil, err
-	}
-	defer resp.Body.Close()
-	body, err := io.ReadAll(resp.Body)
-	if err == nil && resp.StatusCode != http.StatusOK {
-		err = fmt.Errorf("GET %s: %s: %.200s", path, resp.Status, body)
-	}
-	return body, err
+	defer file.Close()
+	cmd := exec.CommandContext(ctx, e.vigil, "kubectl", "--kubeconfig", kubeconfig, "get", "--raw", fmt.Sprintf("/debug/pprof/profile?seconds=%d", e.profile))
+	cmd.Stdout, cmd.Stderr = file, os.Stderr
+	return cmd.Run()
 }
 
 // measureStartup starts the server three times on the same data. Memory is read

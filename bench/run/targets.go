@@ -170,6 +170,20 @@ func rows(z sizes) []row {
 	add("of them had to list again", "watchers", figure("resume", "resume", "relists", 1), atMost, 0)
 	add(f("%d clients, %d objects of 1 MB at once (upstream: %d clients)", z.bigClients, z.bigObjects, z.bigPeer), "MB peak RSS", figure("big", "", "peak_rss_mb", 1), atMost, 1000)
 	add("of them got everything", "clients", figure("big", "", "complete", 1), atLeast, float64(z.bigClients))
+
+	n := z.clusterPods[2]
+	life := func(kase, name string) measure { return figure("cluster-3", kase, name, 1) }
+	add(f("cluster: %d nodes ready after the start", z.clusterNodes), "s", life("cluster-nodes", "ready_s"), atMost, 2)
+	add(f("cluster: %d pods of one Deployment ready", n), "s", life("cluster-ready", "ready_s"), atMost, 30)
+	add(f("the same over that of %d pods", z.clusterPods[0]), "x", combined(life("cluster-ready", "ready_s"), figure("cluster-1", "cluster-ready", "ready_s", 1), func(a, b float64) float64 { return a / b }), atMost, 10)
+	add("cluster: a pod gets ready, all components", "CPU-ms", life("cluster-ready", "cpu_ms_per_pod"), atMost, 5)
+	add("cluster: a pod gets ready", "requests", life("cluster-ready", "all_requests_per_pod"), shown, 0)
+	add("cluster: memory for each pod", "KB", life("cluster-idle", "kb_per_pod"), atMost, 20)
+	add(f("cluster: %d nodes and %d pods, nothing happens", z.clusterNodes, n), "% of a core", life("cluster-idle", "core_percent"), atMost, 6)
+	add(f("cluster: %d pods deleted", n), "s", life("cluster-delete", "gone_s"), atMost, 20)
+	add("cluster: a pod is deleted, all components", "CPU-ms", life("cluster-delete", "cpu_ms_per_pod"), shown, 0)
+	add("cluster: a pod is deleted", "requests", life("cluster-delete", "all_requests_per_pod"), shown, 0)
+	add("cluster: of the pods' memory left a minute later", "%", combined(life("cluster-after", "left_kb_per_pod"), life("cluster-idle", "kb_per_pod"), func(a, b float64) float64 { return 100 * a / b }), atMost, 10)
 	return all
 }
 
@@ -200,6 +214,14 @@ func scaling(z sizes) []series {
 	delivered := func(step string, watchers int) measure {
 		return combined(figure(step, "", "server_cpu_s_per_1000_updates", 1000), write, func(a, b float64) float64 { return (a - b) / float64(watchers) })
 	}
+	life := func(name, kase, figureName, unit, design string) series {
+		var points []point
+		for i, n := range z.clusterPods {
+			points = append(points, point{f("%d", n), figure(f("cluster-%d", i+1), kase, figureName, 1)})
+		}
+		points[0].at += " pods"
+		return series{name, unit, points, design}
+	}
 	return []series{
 		pods("list all, JSON", "full-json-rv0", cpu, ms, "CPU-ms", "with the bytes"),
 		pods("list all, protobuf", "full-proto-rv0", cpu, ms, "CPU-ms", "with the bytes"),
@@ -223,5 +245,12 @@ func scaling(z sizes) []series {
 			{"0 pods", figure("startup", "", "ready_ms", 1)},
 			{f("%d", z.small), figure("startup-small", "", "ready_ms", 1)},
 			{f("%d", z.large), figure("startup-large", "", "ready_ms", 1)}}, "with the bytes in etcd"},
+		life("cluster: pods of a Deployment ready", "cluster-ready", "ready_s", "s", "with the pods"),
+		life("cluster: a pod gets ready", "cluster-ready", "cpu_ms_per_pod", "CPU-ms", "constant"),
+		life("cluster: requests until a pod is ready", "cluster-ready", "all_requests_per_pod", "requests", "constant"),
+		life("cluster: memory of a pod", "cluster-idle", "kb_per_pod", "KB", "constant"),
+		life("cluster: nothing happens", "cluster-idle", "core_percent", "% of a core", "constant"),
+		life("cluster: pods deleted", "cluster-delete", "gone_s", "s", "with the pods"),
+		life("cluster: a pod is deleted", "cluster-delete", "cpu_ms_per_pod", "CPU-ms", "constant"),
 	}
 }

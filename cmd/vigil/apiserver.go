@@ -10,8 +10,10 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/api/resource"
+	cliflag "k8s.io/component-base/cli/flag"
 
 	"vigil/cluster"
+	"vigil/cmd/vigil/upstream"
 )
 
 func newAPIServer() *cobra.Command {
@@ -32,18 +34,16 @@ func newAPIServer() *cobra.Command {
 			if len(config.EtcdServers) == 0 {
 				return fmt.Errorf("--etcd-servers is needed: an API server keeps nothing itself")
 			}
-			if config.TLSCertFile == "" || config.TLSKeyFile == "" {
-				return fmt.Errorf("--tls-cert-file and --tls-private-key-file are needed: nothing is served in plain text")
-			}
 			return cluster.RunAPIServer(command.Context(), config)
 		},
 	}
 	flags := command.Flags()
+	flags.SetNormalizeFunc(cliflag.WordSepNormalizeFunc)
+	server.serving.add(flags, &server.given.Config, "/var/run/kubernetes")
 	server.add(flags, "0.0.0.0")
-	flags.StringVar(&server.given.TLSCertFile, "tls-cert-file", "", "serving certificate with its chain, PEM")
-	flags.StringVar(&server.given.TLSKeyFile, "tls-private-key-file", "", "key of the serving certificate, PEM")
 	flags.StringVar(&server.given.ClientCAFile, "client-ca-file", "", "CAs that sign client certificates, PEM")
 	logs.add(flags)
+	withTable(command, upstream.APIServer())
 	return command
 }
 
@@ -62,14 +62,20 @@ type apiServerFlags struct {
 	fairness         bool
 	extendTokens     bool
 
+	notReadySeconds, unreachableSeconds int64
+	profiling                           bool
+
+	serving        servingFlags
 	authentication authenticationFlags
+	gates          upstream.Gates
+	versions       upstream.RuntimeConfig
 }
 
 func (f *apiServerFlags) add(flags *pflag.FlagSet, bind string) {
 	c := &f.given
 	flags.StringVar(&c.BindAddress, "bind-address", bind, "address to listen on")
 	flags.IntVar(&c.SecurePort, "secure-port", 6443, "port to listen on")
-	flags.StringVar(&f.advertiseAddress, "advertise-address", "", "address under which pods reach the server (default: one of this machine)")
+	flags.StringVar(&f.advertiseAddress, "advertise-address", "", "address under which pods reach the server (default: --bind-address, or one of this machine)")
 	flags.StringSliceVar(&c.EtcdServers, "etcd-servers", nil, "URLs of a remote etcd, comma separated")
 	flags.StringVar(&c.EtcdCAFile, "etcd-cafile", "", "CA of the remote etcd")
 	flags.StringVar(&c.EtcdCertFile, "etcd-certfile", "", "client certificate for the remote etcd")
@@ -105,6 +111,12 @@ func (f *apiServerFlags) add(flags *pflag.FlagSet, bind string) {
 	flags.DurationVar(&c.EventTTL, "event-ttl", time.Hour, "how long events are kept")
 	flags.StringSliceVar(&f.serviceRanges, "service-cluster-ip-range", []string{"10.96.0.0/12"}, "networks of cluster IPs")
 	f.authentication.add(flags)
+	flags.Int64Var(&f.notReadySeconds, "default-not-ready-toleration-seconds", 300, "how long pods stay on a node that is not ready, unless they say otherwise, in seconds")
+	flags.Int64Var(&f.unreachableSeconds, "default-unreachable-toleration-seconds", 300, "how long pods stay on a node that is silent, unless they say otherwise, in seconds")
+	flags.BoolVar(&f.profiling, "profiling", true, "serve profiles at /debug/pprof/")
+	flags.BoolVar(&c.ContentionProfiling, "contention-profiling", false, "profile where goroutines wait for each other, too")
+	f.gates.Add(flags)
+	f.versions.Add(flags, cluster.ServedVersions())
 	flags.StringVar(&f.nodePorts, "service-node-port-range", "30000-32767", "range of node ports")
 }
 
@@ -115,6 +127,11 @@ func (f *apiServerFlags) config() (cluster.APIServerConfig, error) {
 	c.Version = version
 	c.NoExtendTokenExpiration = !f.extendTokens
 	c.NoPriorityAndFairness = !f.fairness
+	c.NoProfiling = !f.profiling
+	c.NotReadyTolerationSeconds, c.UnreachableTolerationSeconds = &f.notReadySeconds, &f.unreachableSeconds
+	if err := f.serving.fill(&c.Config); err != nil {
+		return c, err
+	}
 	if !f.watchCache {
 		return c, fmt.Errorf("--watch-cache=false is not possible: lists and watches are served from memory only")
 	}

@@ -10,12 +10,10 @@ import (
 	"vigil/cluster"
 )
 
-// authenticationFlags are the flags that say who gets in, and over what kind of TLS, with kube-apiserver's names.
+// authenticationFlags are the flags that say who gets in, with kube-apiserver's names.
 type authenticationFlags struct {
 	given        cluster.Authentication
 	anonymous    bool
-	minVersion   string
-	cipherSuites []string
 	webhookTTL   time.Duration
 	oidcRequired map[string]string
 	flags        *pflag.FlagSet
@@ -52,9 +50,6 @@ func (f *authenticationFlags) add(flags *pflag.FlagSet) {
 	flags.StringVar(&e.WebhookFile, "authentication-token-webhook-config-file", "", "kubeconfig of a webhook that is asked about tokens (TokenReview)")
 	flags.StringVar(&e.WebhookVersion, "authentication-token-webhook-version", "v1beta1", "version of the TokenReviews sent: v1beta1 or v1")
 	flags.DurationVar(&f.webhookTTL, "authentication-token-webhook-cache-ttl", 2*time.Minute, "how long the webhook's answers are kept")
-
-	flags.StringVar(&f.minVersion, "tls-min-version", "", "least TLS version: VersionTLS12 (default) or VersionTLS13")
-	flags.StringSliceVar(&f.cipherSuites, "tls-cipher-suites", nil, "cipher suites of TLS 1.2 (default: those with forward secrecy and authenticated encryption)")
 }
 
 // fill checks what was given and puts it into c.
@@ -70,7 +65,7 @@ func (f *authenticationFlags) fill(c *cluster.APIServerConfig) error {
 			}
 		}
 	}
-	return parseTLS(f.minVersion, f.cipherSuites, &c.TLSMinVersion, &c.TLSCipherSuites)
+	return nil
 }
 
 // parseTLS reads --tls-min-version and --tls-cipher-suites.

@@ -79,7 +79,7 @@ func (o *output) String() string {
 func until(t *testing.T, what string, holds func() string) {
 	t.Helper()
 	missing := ""
-	for deadline := time.Now().Add(90 * time.Second); ; <-time.After(20 * time.Millisecond) {
+	for deadline := time.Now().Add(5 * time.Minute); ; <-time.After(20 * time.Millisecond) {
 		if missing = holds(); missing == "" {
 			return
 		}
@@ -164,6 +164,7 @@ type realCluster struct {
 	t       *testing.T
 	dir     string
 	command *exec.Cmd
+	ended   chan struct{} // closed when command has ended
 	client  kubernetes.Interface
 }
 
@@ -173,8 +174,8 @@ func (c *realCluster) up(nodes int) {
 	if err := command.Start(); err != nil {
 		c.t.Fatal(err)
 	}
-	c.command = command
 	ended := make(chan struct{})
+	c.command, c.ended = command, ended
 	go func() { _ = command.Wait(); close(ended) }()
 	c.t.Cleanup(func() { _ = command.Process.Kill(); <-ended })
 	until(c.t, "vigil up is ready", func() string {
@@ -197,12 +198,14 @@ func (c *realCluster) up(nodes int) {
 	}
 }
 
-// kill ends the process without a word, and those that it has started end by themselves.
+// kill ends the process without a word and waits for its end, and for that of those that it has started, which end by themselves. Until then
+// the data directory is in use.
 func (c *realCluster) kill() {
 	c.t.Helper()
 	if err := c.command.Process.Kill(); err != nil {
 		c.t.Fatal(err)
 	}
+	<-c.ended
 	until(c.t, "kubelets end", func() string {
 		for _, line := range machine(c.t)["processes"] {
 			if strings.Contains(line, " node --config "+c.dir) {
@@ -367,8 +370,18 @@ func TestDown(t *testing.T) {
 	c.run("down") // once more
 	unchanged("after a second vigil down")
 
-	c.up(2) // the data is still there
-	c.exchange(c.pods())
+	c.up(2) // the data is still there, and says of containers that have ended that they are ready, until their kubelets have looked
+	ended := pods
+	until(t, "new containers", func() string {
+		pods = c.pods()
+		for i := range pods {
+			if pods[i].Status.ContainerStatuses[0].ContainerID == ended[i].Status.ContainerStatuses[0].ContainerID {
+				return pods[i].Spec.NodeName + " has the old one"
+			}
+		}
+		return ""
+	})
+	c.exchange(pods)
 	c.kill()
 	c.up(1) // one node less: nobody would look after it
 	if state := machine(t); len(state["namespaces"]) > 0 || slices.ContainsFunc(state["processes"], func(line string) bool { return strings.Contains(line, "nodes/node-2") }) {

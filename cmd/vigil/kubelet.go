@@ -8,8 +8,10 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	cliflag "k8s.io/component-base/cli/flag"
 
 	"vigil/cluster"
+	"vigil/cmd/vigil/upstream"
 )
 
 func newKubelet() *cobra.Command {
@@ -17,6 +19,7 @@ func newKubelet() *cobra.Command {
 	var file kubeletFileFlags
 	var object nodeFlags
 	var logs logFlags
+	var gates upstream.Gates
 	var podCIDR string
 	var real realFlags
 	var leaseSeconds int
@@ -51,12 +54,13 @@ func newKubelet() *cobra.Command {
 				return err
 			}
 			if len(ignored) > 0 {
-				config.Logger.Warn("these fields of the configuration file have no effect", "fields", ignored)
+				config.Logger.Warn("the kubelet's configuration file has fields that have no effect; they are ignored", "fields", ignored)
 			}
 			return cluster.Alone(command.Context(), func(ctx context.Context) error { return cluster.RunKubeletAlone(ctx, config) })
 		},
 	}
 	flags := command.Flags()
+	flags.SetNormalizeFunc(cliflag.WordSepNormalizeFunc)
 	file.add(flags)
 	flags.StringVar(&config.Kubeconfig, "kubeconfig", "", "API server and the node's client certificate")
 	flags.StringVar(&config.BootstrapKubeconfig, "bootstrap-kubeconfig", "", "with which a certificate is asked for when --kubeconfig is not there yet")
@@ -70,6 +74,8 @@ func newKubelet() *cobra.Command {
 	flags.DurationVar(&config.StatusUpdateFrequency, "node-status-update-frequency", 10*time.Second, "how often the node's status is looked at")
 	flags.DurationVar(&config.StatusReportFrequency, "node-status-report-frequency", 5*time.Minute, "how often an unchanged status is written")
 	flags.IntVar(&leaseSeconds, "node-lease-duration-seconds", 40, "validity of the node's Lease, which is renewed every quarter of it")
+	gates.Add(flags)
 	logs.add(flags)
+	withTable(command, upstream.Kubelet())
 	return command
 }

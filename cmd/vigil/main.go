@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 	"syscall"
 
+	_ "early" // before kubectl's packages
+	"early/collect"
 	"github.com/spf13/cobra"
 
 	"vigil/cluster"
@@ -29,6 +31,7 @@ var components = map[string]string{
 }
 
 func main() {
+	collect.AsUsual()
 	args := os.Args[1:]
 	if name, ok := components[filepath.Base(os.Args[0])]; ok {
 		args = append([]string{name}, args...)

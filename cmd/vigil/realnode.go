@@ -15,7 +15,7 @@ import (
 
 // realFlags are the flags of nodes with real containers, those of upstream's kubelet where it has them.
 type realFlags struct {
-	nodeIP                         string
+	nodeIP, clusterCIDR            string
 	hard, soft, softGrace, reclaim string
 	maxPodGrace                    int64 // s
 	enforce                        []string
@@ -39,6 +39,7 @@ func (f *realFlags) add(flags *pflag.FlagSet, c *cluster.RealConfig) {
 	flags.StringVar(&c.CNIConfDir, "cni-conf-dir", "", "where a runtime that is not ours looks for its network configuration (default /etc/cni/net.d)")
 	flags.StringVar(&c.CgroupRoot, "cgroup-root", "", "cgroup that pods are in (default: one that belongs to --node-dir)")
 	flags.StringVar(&f.nodeIP, "node-ip", "", "address of the node (default: that of the interface with the default route)")
+	flags.StringVar(&f.clusterCIDR, "cluster-cidr", "", "network of all pods, or one IPv4 and one IPv6, with a comma between: no packets are sent to pod networks outside of it (default: to none larger than this node's, and to no public ones unless this node's is)")
 	flags.DurationVar(&c.RequestTimeout, "runtime-request-timeout", 2*time.Minute, "bound of requests to the container runtime but for pulls and what runs in containers")
 	flags.BoolVar(&c.FailSwapOn, "fail-swap-on", false, "do not run on a machine that swaps")
 	f.addServer(flags, &c.Server)
@@ -111,6 +112,9 @@ func (f *realFlags) addShared(flags *pflag.FlagSet, c *cluster.RealConfig) {
 
 // apply puts what needs parsing into the configuration.
 func (f *realFlags) apply(c *cluster.RealConfig) (err error) {
+	if c.ClusterCIDRs, err = parseNetworks("--cluster-cidr", f.clusterCIDR); err != nil {
+		return err
+	}
 	if f.nodeIP != "" {
 		if c.NodeIP, err = netip.ParseAddr(f.nodeIP); err != nil {
 			return fmt.Errorf("--node-ip: %w", err)

@@ -48,6 +48,9 @@ func printStatus(out io.Writer, status *cluster.Status) error {
 	for _, check := range status.Failing {
 		fmt.Fprintf(out, "check %s fails\n", check)
 	}
+	for _, warning := range status.Warnings {
+		fmt.Fprintf(out, "warning: %s\n", warning)
+	}
 	fmt.Fprintf(out, "pods: %d running, %d pending, %d failed, %d in all\n", status.Pods.Running, status.Pods.Pending, status.Pods.Failed, status.Pods.Total)
 	table := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
 	fmt.Fprintln(table, "NODE\tREADY\tRUNTIME\tPODS")

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"vigil/cluster"
+	"vigil/cmd/vigil/upstream"
 )
 
 // upDefaults are what `vigil up` has other defaults for than upstream: such a cluster is not alone on its machine, and neither evicts
@@ -72,7 +73,9 @@ func newUp() *cobra.Command {
 		}
 		flag.DefValue = value
 	}
+	server.serving.addTLS(flags, &server.given.Config)
 	server.add(flags, "127.0.0.1")
 	logs.add(flags)
+	upstream.Help(command, upstream.Up())
 	return command
 }

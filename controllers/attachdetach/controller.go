@@ -15,7 +15,7 @@ import (
 
 	"vigil/controllers/internal/barrier"
 	"vigil/informer"
-	"vigil/informer/work"
+	"vigil/informer/workqueue"
 )
 
 const workers = 4
@@ -26,7 +26,7 @@ type Config struct {
 	Informers *informer.Factory // run by the caller
 	Recorder  record.EventRecorder
 	Logger    *slog.Logger
-	Metrics   *work.Metrics
+	Metrics   *workqueue.Metrics
 
 	// UnmountWait is how long a node that is not ready keeps a volume that it says it uses but no pod of it does. 0: six minutes.
 	UnmountWait time.Duration
@@ -40,8 +40,8 @@ type Controller struct {
 
 	// volumeQueue has volumes by driver (in the place of the namespace) and handle; PersistentVolumes that are gone, which have neither,
 	// by their names alone.
-	volumeQueue *work.Queue
-	nodeQueue   *work.Queue // nodes whose volumesAttached may be out of date
+	volumeQueue *workqueue.Queue
+	nodeQueue   *workqueue.Queue // nodes whose volumesAttached may be out of date
 
 	pods        *informer.Informer
 	nodes       informer.Lister[*corev1.Node]
@@ -81,8 +81,8 @@ func New(config Config) *Controller {
 	if config.AttachWait == 0 {
 		config.AttachWait = 2 * time.Minute
 	}
-	queue := func(name string) *work.Queue {
-		return work.New(work.Config{Name: name, Logger: config.Logger, Metrics: config.Metrics})
+	queue := func(name string) *workqueue.Queue {
+		return workqueue.New(workqueue.Config{Name: name, Logger: config.Logger, Metrics: config.Metrics})
 	}
 	pods, nodes := informer.ResourceOf[*corev1.Pod](), informer.ResourceOf[*corev1.Node]()
 	volumes, claims := informer.ResourceOf[*corev1.PersistentVolume](), informer.ResourceOf[*corev1.PersistentVolumeClaim]()

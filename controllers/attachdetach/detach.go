@@ -101,7 +101,7 @@ func (c *Controller) free(node *corev1.Node, a *storagev1.VolumeAttachment, sinc
 	if left > 0 {
 		return false, left
 	}
-	c.config.Logger.Warn("detaching a volume from a node that may still use it", "attachment", a.Name, "node", node.Name, "unused", time.Since(since).Round(time.Second))
+	c.config.Logger.Warn("the controller detaches a volume from a node that may still use it; the node has not been ready for too long", "attachment", a.Name, "node", node.Name, "unused", time.Since(since).Round(time.Second))
 	return true, 0
 }
 

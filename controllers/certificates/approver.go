@@ -15,7 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"vigil/informer"
-	"vigil/informer/work"
+	"vigil/informer/workqueue"
 )
 
 // Approver approves requests for kubelets' client certificates, when whoever asks may create
@@ -33,7 +33,7 @@ const personPatience = time.Minute
 // NewApprover registers the controller's handlers, so it must be called before the informers run.
 func NewApprover(config Config) *Approver {
 	config = config.withDefaults()
-	a := &Approver{newRequests(config, "certificate-approver"), newServingApproval(config.Informers), config.Logger}
+	a := &Approver{newRequests(config, "certificate-approver"), newServingApproval(config.Informers, config.Server), config.Logger}
 	changed := func(node *informer.Object) {
 		for name := range a.serving.due(node.Name()) {
 			a.queue.Add(types.NamespacedName{Name: name})
@@ -78,13 +78,13 @@ func (a *Approver) handle(ctx context.Context, csr *certificatesv1.CertificateSi
 	}
 	req, err := parse(csr.Spec.Request)
 	if err != nil {
-		return 0, work.Terminal(fmt.Errorf("unable to parse csr %q: %w", csr.Name, err))
+		return 0, workqueue.Terminal(fmt.Errorf("unable to parse csr %q: %w", csr.Name, err))
 	}
 	if isOwnNodeServing(csr, req) {
 		node := strings.TrimPrefix(req.Subject.CommonName, "system:node:")
 		a.serving.wait(node, csr.Name) // before it is looked at, so that no change is missed
-		if err := a.serving.decide(req); err != nil {
-			a.logger.Info("serving certificate is left to a person", "request", csr.Name, "user", csr.Spec.Username, "because", err)
+		if err := a.serving.decide(ctx, req); err != nil {
+			a.logger.Info("the controller does not approve a serving certificate; look at the request, and approve or deny it", "request", csr.Name, "user", csr.Spec.Username, "error", err)
 			return personPatience, nil
 		}
 		a.serving.settled(node, csr.Name)

@@ -11,17 +11,19 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 
 	"vigil/informer"
-	"vigil/informer/work"
+	"vigil/informer/workqueue"
 )
 
-// Config says what the controllers work with. Client and Informers are needed.
+// Config says what the controllers work with. Client and Informers are needed, by the approver Server, too.
 type Config struct {
+	Server    *rest.Config // how Client reaches the API server
 	Client    kubernetes.Interface
 	Informers *informer.Factory // run by the caller
 	Logger    *slog.Logger
-	Metrics   *work.Metrics
+	Metrics   *workqueue.Metrics
 }
 
 func (c Config) withDefaults() Config {
@@ -35,7 +37,7 @@ func (c Config) withDefaults() Config {
 type requests struct {
 	client kubernetes.Interface
 	lister informer.Lister[*certificatesv1.CertificateSigningRequest]
-	queue  *work.Queue
+	queue  *workqueue.Queue
 }
 
 func newRequests(config Config, name string) requests {
@@ -44,7 +46,7 @@ func newRequests(config Config, name string) requests {
 	r := requests{
 		client: config.Client,
 		lister: informer.ListerFor[*certificatesv1.CertificateSigningRequest](config.Informers.Informer(resource)),
-		queue:  work.New(work.Config{Name: name, Logger: config.Logger, Metrics: config.Metrics}),
+		queue:  workqueue.New(workqueue.Config{Name: name, Logger: config.Logger, Metrics: config.Metrics}),
 	}
 	r.lister.Informer().AddHandler(informer.EventHandler{
 		OnAdd:    func(o *informer.Object, _ bool) { r.queue.Add(o.NamespacedName()) },

@@ -17,6 +17,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/client-go/rest"
 
 	"vigil/informer"
 )
@@ -24,24 +25,30 @@ import (
 // servingApproval decides about kubelets' serving certificates. Upstream leaves these to people and to others' approvers: a kubelet
 // says itself which addresses its node has, so that its word alone would get it a certificate for any address, and with that it
 // could pass for another kubelet or, as one authority signs both, for the API server. So more than its word is asked for: the names are
-// its own, and the addresses are its Node's and nobody else's, neither another Node's nor the API servers' nor a Service's. Whoever joins
-// chooses his node's name, too, so it must be none that pods call a Service by. A request that asks for anything else waits for a person.
+// its own, and the addresses are its Node's and nobody else's, neither another Node's nor a Service's nor the API servers', of which those count, too, that
+// their certificate is for. Whoever joins chooses his node's name, too, so it must be none that pods call a Service by, nor one of an
+// API server. A request that asks for anything else waits for a person.
+//
+// An address that nobody has yet is any node's for the asking. Such a certificate makes no node pass for the one that has the address later: the API server
+// wants the node's name in it. The address that a request came from is not looked at (docs/decisions/csr-address.md).
 type servingApproval struct {
 	nodes    informer.Lister[*corev1.Node]
 	slices   informer.Lister[*discoveryv1.EndpointSlice]
 	services informer.Lister[*corev1.Service]
+	server   *serverNames
 
 	mu    sync.Mutex
 	later map[string]map[string]bool // requests to look at again when a node changes: names by the node's
 }
 
-func newServingApproval(informers *informer.Factory) *servingApproval {
+func newServingApproval(informers *informer.Factory, server *rest.Config) *servingApproval {
 	nodes, slices, services := informer.ResourceOf[*corev1.Node](), informer.ResourceOf[*discoveryv1.EndpointSlice](), informer.ResourceOf[*corev1.Service]()
 	nodes.DropManagedFields, slices.DropManagedFields, services.DropManagedFields = true, true, true
 	return &servingApproval{
 		nodes:    informer.ListerFor[*corev1.Node](informers.Informer(nodes)),
 		slices:   informer.ListerFor[*discoveryv1.EndpointSlice](informers.Informer(slices)),
 		services: informer.ListerFor[*corev1.Service](informers.Informer(services)),
+		server:   &serverNames{server: server},
 	}
 }
 
@@ -98,7 +105,7 @@ func isOwnNodeServing(csr *certificatesv1.CertificateSigningRequest, req *x509.C
 }
 
 // decide says what keeps a request from being approved, nil when nothing does.
-func (s *servingApproval) decide(req *x509.CertificateRequest) error {
+func (s *servingApproval) decide(ctx context.Context, req *x509.CertificateRequest) error {
 	name := strings.TrimPrefix(req.Subject.CommonName, "system:node:")
 	node, err := s.nodes.Get("", name)
 	if apierrors.IsNotFound(err) {
@@ -126,7 +133,18 @@ func (s *servingApproval) decide(req *x509.CertificateRequest) error {
 			return fmt.Errorf("%s is no address of node %s", ip, name)
 		}
 	}
-	return s.others(name, req.IPAddresses)
+	if err := s.others(name, req.IPAddresses); err != nil {
+		return err
+	}
+	names := slices.Clone(req.DNSNames)
+	for _, ip := range req.IPAddresses {
+		names = append(names, ip.String())
+	}
+	taken, err := s.server.has(ctx, names...)
+	if err == nil && taken != "" {
+		err = fmt.Errorf("the certificate of the API server is for %s", taken)
+	}
+	return err
 }
 
 // others says who else has one of the addresses.

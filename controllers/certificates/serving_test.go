@@ -2,11 +2,16 @@ package certificates_test
 
 import (
 	"context"
+	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
+	"encoding/pem"
 	"net"
+	"net/http"
+	"net/http/httptest"
 	"sync"
 	"testing"
+	"time"
 
 	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -14,10 +19,12 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 
 	"vigil/apiserver/apiservertest"
 	"vigil/controllers/certificates"
 	"vigil/informer"
+	"vigil/pki"
 )
 
 // TestApprover_Serving: a kubelet gets a serving certificate for what is its own alone.
@@ -28,10 +35,11 @@ func TestApprover_Serving(t *testing.T) {
 	nodes := map[string][]corev1.NodeAddress{
 		"n1": {{Type: corev1.NodeInternalIP, Address: "192.0.2.1"}, {Type: corev1.NodeInternalIP, Address: "192.0.2.9"}, {Type: corev1.NodeInternalIP, Address: "192.0.2.5"},
 			{Type: corev1.NodeInternalIP, Address: "127.0.0.1"}, {Type: corev1.NodeHostName, Address: "elsewhere"},
-			{Type: corev1.NodeInternalIP, Address: clusterIP}},
+			{Type: corev1.NodeInternalIP, Address: clusterIP}, {Type: corev1.NodeExternalIP, Address: "203.0.113.7"}},
 		"n2": {{Type: corev1.NodeInternalIP, Address: "192.0.2.2"}, {Type: corev1.NodeExternalIP, Address: "192.0.2.9"}},
 		// Whoever joins chooses his node's name.
-		"kubernetes": nil, "localhost": nil, "kubernetes.default": nil, "new.default.svc.cluster.local": nil, "n3.example.net": nil,
+		"kubernetes": nil, "localhost": nil, "kubernetes.default": nil, "new.default.svc.cluster.local": nil, "n3.example.net": nil, "balancer.example.net": nil,
+		"api.of.example.org": nil,
 	}
 	for name, addresses := range nodes {
 		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}, Status: corev1.NodeStatus{Addresses: addresses}}
@@ -80,6 +88,9 @@ func TestApprover_Serving(t *testing.T) {
 		"as-localhost":     {"localhost", x509.CertificateRequest{DNSNames: []string{"localhost"}}, false},
 		"as-a-service":     {"kubernetes.default", x509.CertificateRequest{DNSNames: []string{"kubernetes.default"}}, false},
 		"as-one-to-come":   {"new.default.svc.cluster.local", x509.CertificateRequest{DNSNames: []string{"new.default.svc.cluster.local"}}, false},
+		"of-a-balancer":    {"n1", x509.CertificateRequest{DNSNames: []string{"n1"}, IPAddresses: []net.IP{net.IPv4(203, 0, 113, 7)}}, false},
+		"as-a-balancer":    {"balancer.example.net", x509.CertificateRequest{DNSNames: []string{"balancer.example.net"}}, false},
+		"as-any-server":    {"api.of.example.org", x509.CertificateRequest{DNSNames: []string{"api.of.example.org"}}, false},
 		"with-dots":        {"n3.example.net", x509.CertificateRequest{DNSNames: []string{"n3.example.net"}}, true},
 		"zz-asked-as-last": {"n2", x509.CertificateRequest{IPAddresses: []net.IP{net.IPv4(192, 0, 2, 2)}}, true},
 	}
@@ -102,7 +113,7 @@ func TestApprover_Serving(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	decided := certificates.ServingDecisions(informers)
+	decided := certificates.ServingDecisions(informers, behindBalancer(t))
 	ctx, stop := context.WithCancel(t.Context())
 	ran := make(chan error, 1)
 	go func() { ran <- informers.Run(ctx) }()
@@ -119,6 +130,26 @@ func TestApprover_Serving(t *testing.T) {
 	<-ran
 }
 
+// behindBalancer is how an API server is reached that is known by the name and address of a balancer, too.
+func behindBalancer(t *testing.T) *rest.Config {
+	t.Helper()
+	authority, err := pki.NewAuthority("kubernetes", time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	pair, err := authority.Issue(pki.Subject{
+		CommonName: "kube-apiserver", Server: true, DNSNames: []string{"balancer.example.net", "*.of.example.org"}, IPs: []net.IP{net.IPv4(127, 0, 0, 1), net.IPv4(203, 0, 113, 7)},
+	}, time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewUnstartedServer(http.NotFoundHandler())
+	server.TLS = &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{pair.Cert.Raw}, PrivateKey: pair.Key}}, MinVersion: tls.VersionTLS12}
+	server.StartTLS()
+	t.Cleanup(server.Close)
+	return &rest.Config{Host: server.URL, TLSClientConfig: rest.TLSClientConfig{CAData: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: authority.Cert.Raw})}}
+}
+
 // TestApprover_ServingBeforeNode: a kubelet that asks before its Node is there is heard when it comes.
 func TestApprover_ServingBeforeNode(t *testing.T) {
 	s := apiservertest.Start(t)
@@ -127,7 +158,7 @@ func TestApprover_ServingBeforeNode(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	approver := certificates.NewApprover(certificates.Config{Client: admin, Informers: informers})
+	approver := certificates.NewApprover(certificates.Config{Server: s.Admin(), Client: admin, Informers: informers})
 	ctx, stop := context.WithCancel(t.Context())
 	var running sync.WaitGroup
 	defer running.Wait()

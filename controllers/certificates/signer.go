@@ -5,6 +5,7 @@ import (
 	"crypto"
 	"crypto/rand"
 	"crypto/x509"
+	"crypto/x509/pkix"
 	"encoding/pem"
 	"errors"
 	"fmt"
@@ -15,7 +16,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"vigil/informer/work"
+	"vigil/informer/workqueue"
 	"vigil/pki"
 )
 
@@ -74,7 +75,7 @@ func (s *Signer) handle(ctx context.Context, csr *certificatesv1.CertificateSign
 	}
 	req, err := parse(csr.Spec.Request)
 	if err != nil {
-		return 0, work.Terminal(fmt.Errorf("unable to parse csr %q: %w", csr.Name, err))
+		return 0, workqueue.Terminal(fmt.Errorf("unable to parse csr %q: %w", csr.Name, err))
 	}
 	if err := refuses(req, csr.Spec.Usages); err != nil {
 		csr.Status.Conditions = append(csr.Status.Conditions, certificatesv1.CertificateSigningRequestCondition{
@@ -116,7 +117,7 @@ func (s *Signer) sign(req *x509.CertificateRequest, spec *certificatesv1.Certifi
 		return nil, err
 	}
 	der, err := x509.CreateCertificate(rand.Reader, &x509.Certificate{
-		SerialNumber: serial, RawSubject: req.RawSubject,
+		SerialNumber: serial, Subject: subject(req, spec.SignerName),
 		DNSNames: req.DNSNames, IPAddresses: req.IPAddresses, EmailAddresses: req.EmailAddresses, URIs: req.URIs,
 		NotBefore: begin, NotAfter: end, KeyUsage: usage, ExtKeyUsage: extended, BasicConstraintsValid: true,
 	}, ca, req.PublicKey, key)
@@ -124,6 +125,15 @@ func (s *Signer) sign(req *x509.CertificateRequest, spec *certificatesv1.Certifi
 		return nil, err
 	}
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), nil
+}
+
+// subject is whom a certificate is for. A kubelet's is for a name and a group and nothing else, whatever else was asked for; the others have the
+// attributes that people have, each once, and not the one that is a user's UID to the API server.
+func subject(req *x509.CertificateRequest, signer string) pkix.Name {
+	if signer == certificatesv1.KubeAPIServerClientKubeletSignerName || signer == certificatesv1.KubeletServingSignerName {
+		return pkix.Name{CommonName: req.Subject.CommonName, Organization: req.Subject.Organization}
+	}
+	return req.Subject // without its Names: they are only read
 }
 
 // life is from when to when a certificate is good that asks for a number of seconds, nil for no wish.

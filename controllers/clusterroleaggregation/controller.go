@@ -23,7 +23,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"vigil/informer"
-	"vigil/informer/work"
+	"vigil/informer/workqueue"
 )
 
 // manager is who owns the rules in the managed fields.
@@ -34,13 +34,13 @@ type Config struct {
 	Client    kubernetes.Interface // may escalate cluster roles
 	Informers *informer.Factory    // run by the caller
 	Logger    *slog.Logger
-	Metrics   *work.Metrics
+	Metrics   *workqueue.Metrics
 }
 
 // Controller fills roles.
 type Controller struct {
 	client kubernetes.Interface
-	queue  *work.Queue
+	queue  *workqueue.Queue
 	roles  informer.Lister[*rbacv1.ClusterRole]
 }
 
@@ -53,7 +53,7 @@ func New(config Config) *Controller {
 	roles.DropManagedFields = true
 	c := &Controller{
 		client: config.Client,
-		queue:  work.New(work.Config{Name: "clusterroleaggregation", Logger: config.Logger, Metrics: config.Metrics}),
+		queue:  workqueue.New(workqueue.Config{Name: "clusterroleaggregation", Logger: config.Logger, Metrics: config.Metrics}),
 		roles:  informer.ListerFor[*rbacv1.ClusterRole](config.Informers.Informer(roles)),
 	}
 	// Any role may be part of any other, before a change or after it. So all are looked at, once for many events.
@@ -87,7 +87,7 @@ func (c *Controller) reconcile(ctx context.Context, _ types.NamespacedName) (tim
 		}
 	}
 	if broken != nil {
-		return 0, work.Terminal(broken)
+		return 0, workqueue.Terminal(broken)
 	}
 	return 0, nil
 }

@@ -16,7 +16,7 @@ import (
 
 	"vigil/controllers/internal/barrier"
 	"vigil/informer"
-	"vigil/informer/work"
+	"vigil/informer/workqueue"
 )
 
 const (
@@ -34,7 +34,7 @@ type Config struct {
 	Informers *informer.Factory // run by the caller
 	Recorder  record.EventRecorder
 	Logger    *slog.Logger
-	Metrics   *work.Metrics
+	Metrics   *workqueue.Metrics
 }
 
 // Controller reconciles Deployments.
@@ -42,13 +42,12 @@ type Controller struct {
 	client   kubernetes.Interface
 	recorder record.EventRecorder
 	logger   *slog.Logger
-	queue    *work.Queue
+	queue    *workqueue.Queue
 	wrote    *barrier.Barrier
 
 	deploymentInformer, setInformer, podInformer *informer.Informer
 	deployments                                  informer.Lister[*appsv1.Deployment]
 	sets                                         informer.Lister[*appsv1.ReplicaSet]
-	pods                                         informer.Lister[*corev1.Pod]
 }
 
 // New registers the controller's handlers, so it must be called before the informers run.
@@ -61,7 +60,7 @@ func New(config Config) *Controller {
 		client:             config.Client,
 		recorder:           config.Recorder,
 		logger:             config.Logger,
-		queue:              work.New(work.Config{Name: "deployment", Logger: config.Logger, Metrics: config.Metrics}),
+		queue:              workqueue.New(workqueue.Config{Name: "deployment", Logger: config.Logger, Metrics: config.Metrics}),
 		wrote:              barrier.New(),
 		deploymentInformer: resource(informer.ResourceOf[*appsv1.Deployment]()),
 		setInformer:        resource(informer.ResourceOf[*appsv1.ReplicaSet]()),
@@ -69,7 +68,6 @@ func New(config Config) *Controller {
 	}
 	c.deployments = informer.ListerFor[*appsv1.Deployment](c.deploymentInformer)
 	c.sets = informer.ListerFor[*appsv1.ReplicaSet](c.setInformer)
-	c.pods = informer.ListerFor[*corev1.Pod](c.podInformer)
 	c.setInformer.AddIndex(controllerIndex, informer.ByControllerUID)
 	c.podInformer.AddIndex(controllerIndex, informer.ByControllerUID)
 	c.deploymentInformer.AddHandler(informer.Keys(c.queue.Add))
@@ -91,7 +89,7 @@ func (c *Controller) orphan(o *informer.Object) {
 	}
 	deployments, err := c.deployments.List(o.Namespace(), nil)
 	if err != nil {
-		c.logger.Error("cannot read deployments", "namespace", o.Namespace(), "error", err)
+		c.logger.Error("the controller cannot decode the deployments of a namespace; none of them adopts a ReplicaSet that has lost its owner", "namespace", o.Namespace(), "error", err)
 		return
 	}
 	for _, d := range deployments {
@@ -136,7 +134,7 @@ func (c *Controller) reconcile(ctx context.Context, key types.NamespacedName) (t
 	}
 	selector, err := metav1.LabelSelectorAsSelector(d.Spec.Selector)
 	if err != nil {
-		return 0, work.Terminal(fmt.Errorf("selector: %w", err))
+		return 0, workqueue.Terminal(fmt.Errorf("selector: %w", err))
 	}
 	if selector.Empty() {
 		c.recorder.Event(d, corev1.EventTypeWarning, "SelectingAll", "This deployment is selecting all pods. A non-empty selector is required.")

@@ -178,8 +178,11 @@ func tellRollout(s story) {
 		s.Errorf("Progressing: %+v", c)
 	}
 
+	s.writtenWithStatus(d)
+
 	s.image("two")
 	d = s.complete()
+	s.writtenWithStatus(d)
 	two := s.sets()["two"]
 	s.sizes("one", "two", 0, 3)
 	if d.Annotations[revisionAnnotation] != "2" || two.Annotations[revisionAnnotation] != "2" || d.Status.UnavailableReplicas != 0 {
@@ -203,6 +206,28 @@ func tellRollout(s story) {
 	s.complete()
 	if one = s.sets()["one"]; *one.Spec.Replicas != 5 || one.Spec.MinReadySeconds != 1 || one.Annotations[desiredAnnotation] != "5" || one.Annotations[maxAnnotation] != "7" {
 		s.Errorf("after scaling: %d, %d, %v", *one.Spec.Replicas, one.Spec.MinReadySeconds, one.Annotations)
+	}
+}
+
+// writtenWithStatus checks that the controller writes the status of a deployment and nothing else: the revision comes with it. What
+// changed last stands last among the conditions.
+func (s story) writtenWithStatus(d *appsv1.Deployment) {
+	s.Helper()
+	var kinds []appsv1.DeploymentConditionType
+	for _, c := range d.Status.Conditions {
+		kinds = append(kinds, c.Type)
+	}
+	if want := []appsv1.DeploymentConditionType{appsv1.DeploymentAvailable, appsv1.DeploymentProgressing}; !slices.Equal(kinds, want) {
+		s.Errorf("conditions %v, want %v", kinds, want)
+	}
+	owners := map[string]string{} // of the revision, by subresource
+	for _, entry := range d.ManagedFields {
+		if strings.Contains(string(entry.FieldsV1.Raw), `"f:`+revisionAnnotation+`"`) {
+			owners[entry.Subresource] = entry.Manager
+		}
+	}
+	if _, ok := owners["status"]; !ok || len(owners) != 1 {
+		s.Errorf("the revision is owned by %v, want status", owners)
 	}
 }
 

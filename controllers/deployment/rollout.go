@@ -5,9 +5,10 @@ import (
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"vigil/controllers/internal/podfacts"
 )
 
 // rollout is one reconciliation of one deployment. d and sets are copies; they are kept up to date with what is written.
@@ -159,12 +160,16 @@ func (r *rollout) recreate(ctx context.Context) error {
 
 func (r *rollout) oldPodsRun(old []*appsv1.ReplicaSet) (bool, error) {
 	for _, set := range old {
-		pods, err := r.c.pods.ByIndex(controllerIndex, string(set.UID))
+		pods, err := r.c.podInformer.Indexer().ByIndex(controllerIndex, string(set.UID))
 		if err != nil {
 			return false, err
 		}
-		for _, pod := range pods {
-			if pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed {
+		for _, o := range pods {
+			state, err := podfacts.StateOf(o)
+			if err != nil {
+				return false, err
+			}
+			if !state.Finished {
 				return true, nil
 			}
 		}

@@ -85,9 +85,7 @@ func (r *rollout) ensureNew(ctx context.Context, fresh *appsv1.ReplicaSet, old [
 		if changed {
 			return r.updateSet(ctx, updated)
 		}
-		if err := r.noteRevision(ctx, fresh.Annotations[revisionAnnotation]); err != nil {
-			return nil, err
-		}
+		r.noteRevision(fresh.Annotations[revisionAnnotation])
 		if r.condition(appsv1.DeploymentProgressing) == nil && r.hasDeadline() {
 			r.setCondition(appsv1.DeploymentProgressing, corev1.ConditionTrue, "FoundNewReplicaSet", fmt.Sprintf("Found new replica set %q", fresh.Name))
 		}
@@ -127,7 +125,7 @@ func (r *rollout) makeNew(ctx context.Context, old []*appsv1.ReplicaSet, number 
 		if r.hasDeadline() {
 			r.setCondition(appsv1.DeploymentProgressing, corev1.ConditionFalse, "ReplicaSetCreateError", message)
 			if statusErr := r.writeStatusWith(ctx, r.status(nil)); statusErr != nil {
-				r.c.logger.Warn("cannot write deployment status", "namespace", r.d.Namespace, "deployment", r.d.Name, "error", statusErr)
+				r.c.logger.Warn("the controller could not write a deployment's status; it tries again with the next reconciliation", "namespace", r.d.Namespace, "deployment", r.d.Name, "error", statusErr)
 			}
 		}
 		r.c.recorder.Event(r.d, corev1.EventTypeWarning, "ReplicaSetCreateError", message)
@@ -141,7 +139,8 @@ func (r *rollout) makeNew(ctx context.Context, old []*appsv1.ReplicaSet, number 
 	if r.hasDeadline() {
 		r.setCondition(appsv1.DeploymentProgressing, corev1.ConditionTrue, "NewReplicaSetCreated", fmt.Sprintf("Created new replica set %q", made.Name))
 	}
-	return made, r.noteRevision(ctx, number)
+	r.noteRevision(number)
+	return made, nil
 }
 
 // collided looks at a set that has the name the new one should have. When it is another template's, the next try uses
@@ -153,7 +152,8 @@ func (r *rollout) collided(ctx context.Context, set *appsv1.ReplicaSet, cause er
 	}
 	if owner := metav1.GetControllerOf(have); owner != nil && owner.UID == r.d.UID && sameTemplate(&have.Spec.Template, &r.d.Spec.Template) {
 		r.sets = append(r.sets, have) // made by us, and the cache does not show it yet
-		return have, r.noteRevision(ctx, have.Annotations[revisionAnnotation])
+		r.noteRevision(have.Annotations[revisionAnnotation])
+		return have, nil
 	}
 	updated := r.d.DeepCopy()
 	if updated.Status.CollisionCount == nil {
@@ -226,24 +226,12 @@ func (r *rollout) sizeAnnotations() map[string]string {
 	}
 }
 
-// noteRevision copies the new set's number to the deployment.
-func (r *rollout) noteRevision(ctx context.Context, number string) error {
-	if r.d.Annotations[revisionAnnotation] == number {
-		return nil
+// noteRevision gives the deployment the new set's number. It is written with the status.
+func (r *rollout) noteRevision(number string) {
+	if r.d.Annotations == nil {
+		r.d.Annotations = map[string]string{}
 	}
-	updated := r.d.DeepCopy()
-	if updated.Annotations == nil {
-		updated.Annotations = map[string]string{}
-	}
-	updated.Annotations[revisionAnnotation] = number
-	written, err := r.c.client.AppsV1().Deployments(updated.Namespace).Update(ctx, updated, metav1.UpdateOptions{})
-	if err != nil {
-		return err
-	}
-	conditions := r.d.Status.Conditions // set in this round, not written yet
-	r.d = written
-	r.d.Status.Conditions = conditions
-	return nil
+	r.d.Annotations[revisionAnnotation] = number
 }
 
 // updateSet writes a changed set and puts it in the place of the old one.

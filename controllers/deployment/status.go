@@ -85,14 +85,10 @@ func (r *rollout) progress(status *appsv1.DeploymentStatus, fresh *appsv1.Replic
 			Type: appsv1.DeploymentProgressing, Status: corev1.ConditionTrue, Reason: "ReplicaSetUpdated", Message: name + " is progressing.",
 			LastUpdateTime: metav1.Now().Rfc3339Copy(), LastTransitionTime: metav1.Now().Rfc3339Copy(),
 		}
-		if current == nil {
-			status.Conditions = append(status.Conditions, condition)
-			break
-		}
-		if current.Status == corev1.ConditionTrue {
+		if current != nil && current.Status == corev1.ConditionTrue {
 			condition.LastTransitionTime = current.LastTransitionTime
 		}
-		*current = condition // also when nothing but the time changes: the deadline counts from here
+		replace(&status.Conditions, condition) // also when nothing but the time changes: the deadline counts from here
 	case r.timedOut(current):
 		setCondition(&status.Conditions, appsv1.DeploymentProgressing, corev1.ConditionFalse, "ProgressDeadlineExceeded", name+" has timed out progressing.")
 	}
@@ -183,10 +179,11 @@ func (r *rollout) writeStatus(ctx context.Context, fresh *appsv1.ReplicaSet) err
 	return r.writeStatusWith(ctx, r.status(fresh))
 }
 
-// writeStatusWith writes the status if it differs from the one the cache shows.
+// writeStatusWith writes the status, and with it the revision, if one of them differs from what the cache shows.
 func (r *rollout) writeStatusWith(ctx context.Context, status appsv1.DeploymentStatus) error {
 	shown, err := r.c.deployments.Get(r.d.Namespace, r.d.Name)
-	if err == nil && shown.ResourceVersion == r.d.ResourceVersion && apiequality.Semantic.DeepEqual(shown.Status, status) {
+	if err == nil && shown.ResourceVersion == r.d.ResourceVersion && apiequality.Semantic.DeepEqual(shown.Status, status) &&
+		shown.Annotations[revisionAnnotation] == r.d.Annotations[revisionAnnotation] {
 		return nil
 	}
 	updated := r.d.DeepCopy()
@@ -212,19 +209,22 @@ func find(conditions []appsv1.DeploymentCondition, kind appsv1.DeploymentConditi
 	return nil
 }
 
-// setCondition changes or adds a condition. It stays untouched when status and reason are the same, times included.
+// setCondition changes or adds a condition, which then stands last. It stays untouched when status and reason are the same, times
+// included.
 func setCondition(conditions *[]appsv1.DeploymentCondition, kind appsv1.DeploymentConditionType, status corev1.ConditionStatus, reason, message string) {
 	now := metav1.Now().Rfc3339Copy()
 	want := appsv1.DeploymentCondition{Type: kind, Status: status, Reason: reason, Message: message, LastUpdateTime: now, LastTransitionTime: now}
-	have := find(*conditions, kind)
-	switch {
-	case have == nil:
-		*conditions = append(*conditions, want)
-	case have.Status == status && have.Reason == reason:
-	default:
-		if have.Status == status {
-			want.LastTransitionTime = have.LastTransitionTime
+	if have := find(*conditions, kind); have != nil && have.Status == status {
+		if have.Reason == reason {
+			return
 		}
-		*have = want
+		want.LastTransitionTime = have.LastTransitionTime
 	}
+	replace(conditions, want)
+}
+
+// replace puts a condition in the place of the one of its type, at the end.
+func replace(conditions *[]appsv1.DeploymentCondition, with appsv1.DeploymentCondition) {
+	others := slices.DeleteFunc(slices.Clone(*conditions), func(c appsv1.DeploymentCondition) bool { return c.Type == with.Type })
+	*conditions = append(others, with)
 }

@@ -24,7 +24,7 @@ import (
 	"k8s.io/client-go/tools/record"
 
 	"vigil/informer"
-	"vigil/informer/work"
+	"vigil/informer/workqueue"
 )
 
 const (
@@ -42,7 +42,7 @@ type Config struct {
 	Informers *informer.Factory // run by the caller
 	Recorder  record.EventRecorder
 	Logger    *slog.Logger
-	Metrics   *work.Metrics
+	Metrics   *workqueue.Metrics
 }
 
 // Controller keeps Endpoints.
@@ -50,7 +50,7 @@ type Controller struct {
 	client   kubernetes.Interface
 	recorder record.EventRecorder
 	logger   *slog.Logger
-	queue    *work.Queue
+	queue    *workqueue.Queue
 
 	selectors *selectors
 	triggers  *triggers
@@ -74,7 +74,7 @@ func New(config Config) *Controller {
 		client:    config.Client,
 		recorder:  config.Recorder,
 		logger:    config.Logger,
-		queue:     work.New(work.Config{Name: "endpoint", Logger: config.Logger, Metrics: config.Metrics}),
+		queue:     workqueue.New(workqueue.Config{Name: "endpoint", Logger: config.Logger, Metrics: config.Metrics}),
 		selectors: newSelectors(),
 		triggers:  newTriggers(),
 		gone:      map[types.NamespacedName]struct{}{},
@@ -105,7 +105,7 @@ func New(config Config) *Controller {
 func (c *Controller) service(o *informer.Object) {
 	service, err := informer.As[*corev1.Service](o)
 	if err != nil {
-		c.logger.Error("cannot read service", "service", o.Key(), "error", err)
+		c.logger.Error("the controller cannot decode a service; its endpoints stay as they are", "service", o.Key(), "error", err)
 		return
 	}
 	c.selectors.set(o.NamespacedName(), service.Spec.Selector)
@@ -132,7 +132,7 @@ func (c *Controller) podChanged(old, o *informer.Object) {
 			}
 		}
 		if err != nil {
-			c.logger.Error("cannot read pod", "pod", o.Key(), "error", err)
+			c.logger.Error("the controller cannot decode a pod; endpoints show it as it was before", "pod", o.Key(), "error", err)
 			return
 		}
 	}

@@ -18,7 +18,7 @@ import (
 	"k8s.io/component-helpers/storage/ephemeral"
 
 	"vigil/informer"
-	"vigil/informer/work"
+	"vigil/informer/workqueue"
 )
 
 const workers = 2
@@ -29,13 +29,13 @@ type Config struct {
 	Informers *informer.Factory // run by the caller
 	Recorder  record.EventRecorder
 	Logger    *slog.Logger
-	Metrics   *work.Metrics
+	Metrics   *workqueue.Metrics
 }
 
 // Controller makes claims.
 type Controller struct {
 	config Config
-	queue  *work.Queue // of pods
+	queue  *workqueue.Queue // of pods
 	pods   informer.Lister[*corev1.Pod]
 	claims informer.Lister[*corev1.PersistentVolumeClaim]
 }
@@ -49,7 +49,7 @@ func New(config Config) *Controller {
 	pods.DropManagedFields, claims.DropManagedFields = true, true
 	c := &Controller{
 		config: config,
-		queue:  work.New(work.Config{Name: "ephemeral_volume", Logger: config.Logger, Metrics: config.Metrics}),
+		queue:  workqueue.New(workqueue.Config{Name: "ephemeral_volume", Logger: config.Logger, Metrics: config.Metrics}),
 		pods:   informer.ListerFor[*corev1.Pod](config.Informers.Informer(pods)),
 		claims: informer.ListerFor[*corev1.PersistentVolumeClaim](config.Informers.Informer(claims)),
 	}

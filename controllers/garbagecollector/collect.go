@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -18,10 +19,15 @@ func (c *Controller) objects(r *resource, namespace string) metadata.ResourceInt
 	return c.config.Metadata.Resource(r.gvr).Namespace(namespace)
 }
 
-// collect deletes an object whose owners are gone, or takes out its references to some that are.
+// collect deletes an object whose owners are gone, or takes out its references to some that are. It judges the object as the cache has
+// it, and its version is a precondition of what is done: only when it has changed since is it read from the server and judged anew.
 func (c *Controller) collect(ctx context.Context, r *resource, cached *dependentObject) (time.Duration, error) {
 	if c.allSolid(cached) {
 		return 0, nil
+	}
+	again, err := c.judge(ctx, r, cached)
+	if !apierrors.IsConflict(err) {
+		return again, err
 	}
 	object, err := c.objects(r, cached.Namespace).Get(ctx, cached.Name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
@@ -30,7 +36,15 @@ func (c *Controller) collect(ctx context.Context, r *resource, cached *dependent
 	if err != nil {
 		return 0, fmt.Errorf("get %s: %w", r.gvr.GroupResource(), err)
 	}
-	if object.UID != cached.UID || object.DeletionTimestamp != nil {
+	if object.UID != cached.UID {
+		return 0, nil
+	}
+	return c.judge(ctx, r, object)
+}
+
+// judge does what is to be done about an object. It fails with a conflict when the object has changed in a way that may matter.
+func (c *Controller) judge(ctx context.Context, r *resource, object *dependentObject) (time.Duration, error) {
+	if object.DeletionTimestamp != nil {
 		return 0, nil
 	}
 	owners, again, err := c.states(ctx, r, object)
@@ -46,13 +60,14 @@ func (c *Controller) collect(ctx context.Context, r *resource, cached *dependent
 	v := decide(object, owners, dependents, circular)
 	switch {
 	case v.remove:
+		version := object.ResourceVersion
 		if v.unblocked {
 			if err := c.unblock(ctx, r, object); err != nil {
 				return 0, err
 			}
-			object.ResourceVersion = ""
+			version = ""
 		}
-		err = c.delete(ctx, r, object, v.policy)
+		err = c.delete(ctx, r, object, version, v.policy)
 	case len(v.drop) > 0:
 		err = c.dropReferences(ctx, r, object, v.drop)
 	}
@@ -165,17 +180,18 @@ func (c *Controller) dependents(uid types.UID) (some, foreground bool) {
 	return some, foreground
 }
 
-// delete deletes an object in the state in which it was judged. With an empty resourceVersion any state will do.
-func (c *Controller) delete(ctx context.Context, r *resource, object *dependentObject, policy metav1.DeletionPropagation) error {
+// delete deletes an object in the state in which it was judged: in that version, or in a newer one that has the same owners, finalizers
+// and life. With an empty version any state will do.
+func (c *Controller) delete(ctx context.Context, r *resource, object *dependentObject, version string, policy metav1.DeletionPropagation) error {
 	options := metav1.DeleteOptions{PropagationPolicy: &policy, Preconditions: &metav1.Preconditions{UID: &object.UID}}
-	if object.ResourceVersion != "" {
-		options.Preconditions.ResourceVersion = &object.ResourceVersion
+	if version != "" {
+		options.Preconditions.ResourceVersion = &version
 	}
 	objects := c.objects(r, object.Namespace)
 	err := objects.Delete(ctx, object.Name, options)
-	if apierrors.IsConflict(err) && object.ResourceVersion != "" {
+	if apierrors.IsConflict(err) && version != "" {
 		now, failed := objects.Get(ctx, object.Name, metav1.GetOptions{})
-		if failed == nil && now.UID == object.UID && reflect.DeepEqual(now.OwnerReferences, object.OwnerReferences) {
+		if failed == nil && now.UID == object.UID && sameFate(now, object) {
 			options.Preconditions.ResourceVersion = nil
 			err = objects.Delete(ctx, object.Name, options)
 		}
@@ -184,6 +200,12 @@ func (c *Controller) delete(ctx context.Context, r *resource, object *dependentO
 		return fmt.Errorf("delete %s %s/%s: %w", r.gvr.GroupResource(), object.Namespace, object.Name, err)
 	}
 	return nil
+}
+
+// sameFate says that two versions of an object would be judged alike, as long as their owners and dependents are the same.
+func sameFate(a, b *dependentObject) bool {
+	return reflect.DeepEqual(a.OwnerReferences, b.OwnerReferences) && slices.Equal(a.Finalizers, b.Finalizers) &&
+		a.DeletionTimestamp.Equal(b.DeletionTimestamp)
 }
 
 // foreground queues the dependents of an object that is deleted in the foreground, and lets it go when none holds it back.

@@ -16,7 +16,8 @@ import (
 	"k8s.io/client-go/tools/record"
 
 	"vigil/informer"
-	"vigil/informer/work"
+	"vigil/informer/workqueue"
+	"vigil/internal/panics"
 )
 
 const (
@@ -38,7 +39,7 @@ type Config struct {
 	Informers *informer.Factory // run by the caller
 	Recorder  record.EventRecorder
 	Logger    *slog.Logger
-	Metrics   *work.Metrics
+	Metrics   *workqueue.Metrics
 
 	// DiscoverEvery is how often the server is asked for new resources. Default: 30 s.
 	DiscoverEvery time.Duration
@@ -48,7 +49,7 @@ type Config struct {
 type Controller struct {
 	config Config
 	logger *slog.Logger
-	queue  *work.Queue // keys: see keyOf
+	queue  *workqueue.Queue // keys: see keyOf
 	absent *absentOwners
 
 	started atomic.Bool               // the first lists are complete: events count
@@ -70,7 +71,7 @@ func New(config Config) *Controller {
 	c := &Controller{
 		config:   config,
 		logger:   config.Logger,
-		queue:    work.New(work.Config{Name: "garbagecollector", Logger: config.Logger, Metrics: config.Metrics}),
+		queue:    workqueue.New(workqueue.Config{Name: "garbagecollector", Logger: config.Logger, Metrics: config.Metrics}),
 		absent:   newAbsentOwners(),
 		unknown:  make(chan struct{}, 1),
 		reported: map[[2]types.UID]struct{}{},
@@ -89,7 +90,7 @@ func (c *Controller) Run(ctx context.Context) error {
 			break
 		}
 		if ctx.Err() == nil {
-			c.logger.Warn("cannot discover resources", "error", err)
+			c.logger.Warn("the controller could not find out which resources are served; it tries again", "error", err)
 		}
 		if !sleep(ctx, wait) {
 			_ = group.Wait()
@@ -114,7 +115,7 @@ func (c *Controller) waitForLists(ctx context.Context) {
 	defer cancel()
 	for _, r := range c.graph.Load().all {
 		if err := r.informer.WaitForSync(ctx); err != nil && ctx.Err() == nil {
-			c.logger.Warn("cannot list a resource", "resource", r.gvr.GroupResource().String(), "error", err)
+			c.logger.Warn("the controller has not listed a resource yet; it begins without those objects", "resource", r.gvr.GroupResource().String(), "error", err)
 		}
 	}
 }
@@ -129,8 +130,8 @@ func (c *Controller) keepDiscovering(ctx context.Context, group *errgroup.Group)
 		case <-ticker.C:
 		case <-c.unknown:
 		}
-		if err := c.discover(ctx, group); err != nil && ctx.Err() == nil {
-			c.logger.Warn("cannot discover resources", "error", err)
+		if err := panics.Try(c.logger, panics.Reconcile, func() error { return c.discover(ctx, group) }); err != nil && ctx.Err() == nil {
+			c.logger.Warn("the controller could not find out which resources are served; it tries again", "error", err)
 		}
 		if !sleep(ctx, time.Second) { // unknown kinds do not make this a busy loop
 			return ctx.Err()
@@ -157,7 +158,7 @@ func (c *Controller) reconcile(ctx context.Context, key types.NamespacedName) (t
 	}
 	object, err := metadataOf(o)
 	if err != nil {
-		return 0, work.Terminal(err)
+		return 0, workqueue.Terminal(err)
 	}
 	switch {
 	case object.DeletionTimestamp == nil:

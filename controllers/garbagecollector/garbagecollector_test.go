@@ -3,6 +3,10 @@ package garbagecollector_test
 import (
 	"context"
 	"fmt"
+	"maps"
+	"net/http"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -10,6 +14,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/rest"
 
 	"vigil/controllers/garbagecollector"
 	"vigil/controllers/internal/controllertest"
@@ -259,4 +265,90 @@ func TestCollect_AfterStart(t *testing.T) {
 	})
 	env.Run(c.Run)
 	h.gone("dependent", "waiting")
+}
+
+// before calls f with each request of a client before it is sent.
+type before struct {
+	http.RoundTripper
+	f func(*http.Request)
+}
+
+func (b before) RoundTrip(r *http.Request) (*http.Response, error) {
+	b.f(r)
+	return b.RoundTripper.RoundTrip(r)
+}
+
+// startWatched starts a collector, and f is called with what it sends about ConfigMaps.
+func startWatched(t *testing.T, f func(h *house, method, name string)) *house {
+	env := controllertest.Start(t)
+	h := &house{env}
+	config := rest.CopyConfig(env.Server)
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper {
+		return before{next, func(r *http.Request) {
+			if name, ok := strings.CutPrefix(r.URL.Path, "/api/v1/namespaces/default/configmaps/"); ok {
+				f(h, r.Method, name)
+			}
+		}}
+	})
+	client, err := metadata.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := garbagecollector.New(garbagecollector.Config{
+		Server: env.Server, Discovery: env.Client.Discovery(), Metadata: client, Informers: env.Informers,
+		Recorder: env.Recorder, Logger: env.Logger,
+	})
+	env.Run(c.Run)
+	return h
+}
+
+// A dependent that has not changed costs one request.
+func TestCollect_DoesNotReadWhatItDeletes(t *testing.T) {
+	var mu sync.Mutex
+	sent := map[string]int{}
+	h := startWatched(t, func(_ *house, method, name string) {
+		if name != "top" {
+			mu.Lock()
+			defer mu.Unlock()
+			sent[method]++
+		}
+	})
+	top := h.make("top", nil)
+	var names []string
+	for i := range 10 {
+		names = append(names, fmt.Sprint("dependent-", i))
+		h.make(names[i], nil, top)
+	}
+	h.delete("top", metav1.DeletePropagationBackground)
+	h.gone(names...)
+	mu.Lock()
+	defer mu.Unlock()
+	if want := map[string]int{http.MethodDelete: len(names)}; !maps.Equal(sent, want) {
+		t.Errorf("sent %v, want %v", sent, want)
+	}
+}
+
+// What changes between the collector's look and its request is heeded.
+func TestCollect_ChangedMeanwhile(t *testing.T) {
+	var once sync.Map
+	h := startWatched(t, func(h *house, method, name string) {
+		patch := map[string]string{
+			"labelled": `{"metadata":{"labels":{"a":"b"}}}`,
+			"freed":    `{"metadata":{"ownerReferences":null}}`,
+		}[name]
+		if _, changed := once.LoadOrStore(name, true); method != http.MethodDelete || patch == "" || changed {
+			return
+		}
+		if _, err := h.Client.CoreV1().ConfigMaps(ns).Patch(h.T.Context(), name, types.MergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
+			h.T.Error(err)
+		}
+	})
+	top := h.make("top", nil)
+	h.make("labelled", nil, top)
+	h.make("freed", nil, top)
+	h.delete("top", metav1.DeletePropagationBackground)
+	h.gone("labelled")
+	h.until("freed", "without owners", func(cm *corev1.ConfigMap) bool { return len(cm.OwnerReferences) == 0 && !beingDeleted(cm) })
+	h.barrier("changed-barrier")
+	h.until("freed", "there", func(cm *corev1.ConfigMap) bool { return !beingDeleted(cm) })
 }

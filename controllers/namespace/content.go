@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"vigil/controllers/internal/served"
+	"vigil/internal/panics"
 )
 
 const (
@@ -123,7 +124,13 @@ func (c *Controller) emptyAll(ctx context.Context, resources []served.Resource, 
 		group.Go(func() {
 			slots <- struct{}{}
 			defer func() { <-slots }()
-			c.emptyResource(ctx, r, namespace, each[i], false)
+			err := panics.Try(c.logger, panics.Reconcile, func() error {
+				c.emptyResource(ctx, r, namespace, each[i], false)
+				return nil
+			}, "resource", r.GVR.GroupResource().String())
+			if err != nil {
+				each[i].deletion = append(each[i].deletion, err)
+			}
 		})
 	}
 	group.Wait()

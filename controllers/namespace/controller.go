@@ -28,7 +28,7 @@ import (
 	"k8s.io/client-go/metadata"
 
 	"vigil/informer"
-	"vigil/informer/work"
+	"vigil/informer/workqueue"
 )
 
 const (
@@ -45,7 +45,7 @@ type Config struct {
 	Metadata  metadata.Interface
 	Informers *informer.Factory // run by the caller
 	Logger    *slog.Logger
-	Metrics   *work.Metrics
+	Metrics   *workqueue.Metrics
 
 	// Settle is how long ago the deletion must have been when a namespace is let go, which bounds how far the API servers
 	// may be behind each other. Default: 500 ms. The time stamp counts in seconds, so it takes up to one longer.
@@ -57,7 +57,8 @@ type Controller struct {
 	client   kubernetes.Interface
 	metadata metadata.Interface
 	settle   time.Duration
-	queue    *work.Queue
+	queue    *workqueue.Queue
+	logger   *slog.Logger
 
 	namespaces, pods *informer.Informer
 }
@@ -76,7 +77,8 @@ func New(config Config) *Controller {
 		client:     config.Client,
 		metadata:   config.Metadata,
 		settle:     config.Settle,
-		queue:      work.New(work.Config{Name: "namespace", Logger: config.Logger, Metrics: config.Metrics}),
+		logger:     config.Logger,
+		queue:      workqueue.New(workqueue.Config{Name: "namespace", Logger: config.Logger, Metrics: config.Metrics}),
 		namespaces: config.Informers.Informer(namespaces),
 		pods:       config.Informers.Informer(pods),
 	}

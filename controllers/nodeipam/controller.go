@@ -28,7 +28,7 @@ import (
 	"k8s.io/client-go/tools/record"
 
 	"vigil/informer"
-	"vigil/informer/work"
+	"vigil/informer/workqueue"
 )
 
 const workers = 8
@@ -39,7 +39,7 @@ type Config struct {
 	Informers *informer.Factory // run by the caller
 	Recorder  record.EventRecorder
 	Logger    *slog.Logger
-	Metrics   *work.Metrics
+	Metrics   *workqueue.Metrics
 
 	ClusterCIDRs []netip.Prefix // --cluster-cidr: one, or one of each family, the first family first
 	ServiceCIDRs []netip.Prefix // --service-cluster-ip-range: not for pods, if they lie within
@@ -52,7 +52,7 @@ type Controller struct {
 	client   kubernetes.Interface
 	recorder record.EventRecorder
 	logger   *slog.Logger
-	queue    *work.Queue
+	queue    *workqueue.Queue
 	nodes    informer.Lister[*corev1.Node]
 
 	mu      sync.Mutex
@@ -73,7 +73,7 @@ func New(config Config) (*Controller, error) {
 	nodes.DropManagedFields = true
 	c := &Controller{
 		client: config.Client, recorder: config.Recorder, logger: config.Logger,
-		queue: work.New(work.Config{Name: "node_ipam_controller", Logger: config.Logger, Metrics: config.Metrics}),
+		queue: workqueue.New(workqueue.Config{Name: "node_ipam_controller", Logger: config.Logger, Metrics: config.Metrics}),
 		nodes: informer.ListerFor[*corev1.Node](config.Informers.Informer(nodes)),
 		held:  map[string][]netip.Prefix{}, waiting: map[string]struct{}{},
 	}
@@ -102,7 +102,7 @@ func New(config Config) (*Controller, error) {
 		OnUpdate: func(_, n *corev1.Node) { c.seen(n) },
 		OnDelete: func(n *corev1.Node, _ bool) { c.gone(n.Name) },
 		OnError: func(o *informer.Object, err error) {
-			c.logger.Error("cannot read node", "node", o.Name(), "error", err)
+			c.logger.Error("the controller cannot decode a node; its pod networks stay as they are", "node", o.Name(), "error", err)
 		},
 	}.EventHandler())
 	return c, nil

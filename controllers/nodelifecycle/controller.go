@@ -3,6 +3,7 @@ package nodelifecycle
 import (
 	"context"
 	"log/slog"
+	"strings"
 	"sync"
 	"time"
 
@@ -15,7 +16,7 @@ import (
 	"k8s.io/client-go/tools/record"
 
 	"vigil/informer"
-	"vigil/informer/work"
+	"vigil/informer/workqueue"
 )
 
 const (
@@ -35,7 +36,7 @@ type Config struct {
 	Informers *informer.Factory // run by the caller
 	Recorder  record.EventRecorder
 	Logger    *slog.Logger
-	Metrics   *work.Metrics
+	Metrics   *workqueue.Metrics
 
 	// NodeMonitorGracePeriod (--node-monitor-grace-period) is how long a node may be silent. Default: 40 s. It must be
 	// several times the kubelets' renewal period of 10 s.
@@ -45,18 +46,19 @@ type Config struct {
 	// DefaultTolerationSeconds is how long pods that say nothing about it stay on a node that is not ready or unreachable.
 	// 0: 300 s, as upstream's admission gives them. Negative: they go at once.
 	DefaultTolerationSeconds int64
+	// TerminatedPodGCThreshold (--terminated-pod-gc-threshold) is how many pods that have ended are kept. 0: 12500. Negative: all are.
+	TerminatedPodGCThreshold int
 }
 
 // timing has what nobody needs to set but tests.
 type timing struct {
-	quarantine  time.Duration // how long a Node may be missing before its pods are deleted
-	gcPeriod    time.Duration // how often pods are searched for garbage
-	evictEvery  time.Duration // how long after a node another one of its zone gets NoExecute
-	maxFinished int           // pods that have ended and are kept
+	quarantine time.Duration // how long a Node may be missing before its pods are deleted
+	gcPeriod   time.Duration // how often pods are searched for garbage
+	evictEvery time.Duration // how long after a node another one of its zone gets NoExecute
 }
 
 func defaultTiming() timing {
-	return timing{quarantine: 40 * time.Second, gcPeriod: 20 * time.Second, evictEvery: 10 * time.Second, maxFinished: 12500}
+	return timing{quarantine: 40 * time.Second, gcPeriod: 20 * time.Second, evictEvery: 10 * time.Second}
 }
 
 // Controller watches over nodes.
@@ -66,8 +68,8 @@ type Controller struct {
 	client    kubernetes.Interface
 	recorder  record.EventRecorder
 	logger    *slog.Logger
-	nodeQueue *work.Queue
-	podQueue  *work.Queue // of pods that may have to leave tainted nodes
+	nodeQueue *workqueue.Queue
+	podQueue  *workqueue.Queue // of pods that may have to leave tainted nodes
 
 	leases *informer.Informer
 	nodes  informer.Lister[*corev1.Node]
@@ -98,6 +100,9 @@ func newController(config Config, timing timing) *Controller {
 	if config.DefaultTolerationSeconds == 0 {
 		config.DefaultTolerationSeconds = 300
 	}
+	if config.TerminatedPodGCThreshold == 0 {
+		config.TerminatedPodGCThreshold = 12500
+	}
 	nodes, pods, leases := informer.ResourceOf[*corev1.Node](), informer.ResourceOf[*corev1.Pod](), informer.ResourceOf[*coordinationv1.Lease]()
 	nodes.DropManagedFields, pods.DropManagedFields, leases.DropManagedFields = true, true, true
 	leases.Namespace = corev1.NamespaceNodeLease
@@ -107,8 +112,8 @@ func newController(config Config, timing timing) *Controller {
 		client:     config.Client,
 		recorder:   config.Recorder,
 		logger:     config.Logger,
-		nodeQueue:  work.New(work.Config{Name: "node_lifecycle_controller", Logger: config.Logger, Metrics: config.Metrics}),
-		podQueue:   work.New(work.Config{Name: "taint-eviction-controller", Logger: config.Logger, Metrics: config.Metrics}),
+		nodeQueue:  workqueue.New(workqueue.Config{Name: "node_lifecycle_controller", Logger: config.Logger, Metrics: config.Metrics}),
+		podQueue:   workqueue.New(workqueue.Config{Name: "taint-eviction-controller", Logger: config.Logger, Metrics: config.Metrics}),
 		leases:     config.Informers.Informer(leases),
 		nodes:      informer.ListerFor[*corev1.Node](config.Informers.Informer(nodes)),
 		pods:       informer.ListerFor[*corev1.Pod](config.Informers.Informer(pods)),
@@ -158,12 +163,12 @@ func (c *Controller) listen() {
 		OnUpdate: func(_, n *corev1.Node) { c.nodeSeen(n) },
 		OnDelete: func(n *corev1.Node, _ bool) { c.nodeDeleted(n) },
 		OnError: func(o *informer.Object, err error) {
-			c.logger.Error("cannot read node", "node", o.Name(), "error", err)
+			c.logger.Error("the controller cannot decode a node; it judges the node by what it was before", "node", o.Name(), "error", err)
 		},
 	}.EventHandler())
 	c.pods.Informer().AddHandler(informer.EventHandler{
-		OnAdd:    func(o *informer.Object, _ bool) { c.podSeen(nil, o) },
-		OnUpdate: func(old, o *informer.Object) { c.podSeen(old, o) },
+		OnAdd:    func(o *informer.Object, _ bool) { c.podSeen(o) },
+		OnUpdate: func(_, o *informer.Object) { c.podSeen(o) },
 		OnDelete: func(o *informer.Object, _ bool) { c.evictor.forget(o.UID()) },
 	})
 }
@@ -172,7 +177,7 @@ func (c *Controller) listen() {
 func (c *Controller) renewed(lease *informer.Object) {
 	var at string
 	if values := renewedAt(nil, lease); len(values) > 0 {
-		at = values[0]
+		at = strings.Clone(values[0]) // or it would keep the whole Lease
 	}
 	if c.health.renewed(lease.Name(), at, time.Now()) {
 		c.nodeQueue.Add(types.NamespacedName{Name: lease.Name()})
@@ -231,32 +236,23 @@ func (c *Controller) nodeEvent(n *corev1.Node, reason, text string) {
 	c.recorder.Eventf(about, corev1.EventTypeNormal, reason, "Node %s event: %s", n.Name, text)
 }
 
-// nodeBecame makes an event of a change of the Ready condition.
+// nodeBecame makes an event of a change of the Ready condition that this controller has made.
 func (c *Controller) nodeBecame(n *corev1.Node, status string) {
 	about := &corev1.ObjectReference{APIVersion: "v1", Kind: "Node", Name: n.Name, UID: n.UID}
 	c.recorder.Eventf(about, corev1.EventTypeNormal, status, "Node %s status is now: %s", n.Name, status)
 }
 
-// podSeen looks at a pod on a tainted node, and at a node that is not ready when it gets a pod.
-func (c *Controller) podSeen(old, o *informer.Object) {
-	on := nodeOf(nil, o)
-	if len(on) == 0 || on[0] == "" {
-		return
-	}
-	if c.evictor.tainted(on[0]) {
+// podSeen looks at a pod on a tainted node.
+func (c *Controller) podSeen(o *informer.Object) {
+	if on := nodeOf(nil, o); len(on) > 0 && c.evictor.tainted(on[0]) {
 		c.podQueue.Add(o.NamespacedName())
-	}
-	if old == nil || len(nodeOf(nil, old)) == 0 {
-		if c.health.notReady(on[0]) {
-			c.nodeQueue.Add(types.NamespacedName{Name: on[0]})
-		}
 	}
 }
 
 func (c *Controller) lookAtPods(node string) {
 	on, err := c.pods.Informer().Indexer().ByIndex(nodeIndex, node)
 	if err != nil {
-		c.logger.Error("cannot find the pods of a node", "node", node, "error", err)
+		c.logger.Error("the controller cannot find the pods of a node; they stay as they are", "node", node, "error", err)
 		return
 	}
 	for _, o := range on {

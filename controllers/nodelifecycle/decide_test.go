@@ -212,6 +212,61 @@ func TestZones_Admit(t *testing.T) {
 	}
 }
 
+// Nodes that come and go say nothing about their zone.
+func TestZones_Excluded(t *testing.T) {
+	exclude := func(n *corev1.Node) { n.Labels = map[string]string{excludeLabel: ""} }
+	z := newZoneTable(time.Second)
+	if z.observed(testNode("a", corev1.ConditionUnknown, exclude)) || z.disrupted() {
+		t.Error("disrupted by a node that does not count")
+	}
+	if !z.observed(testNode("b", corev1.ConditionUnknown)) {
+		t.Error("not disrupted by the only node that counts")
+	}
+	if z.observed(testNode("a", corev1.ConditionTrue, exclude)) {
+		t.Error("a node that does not count ended the disruption")
+	}
+	if !z.observed(testNode("a", corev1.ConditionTrue)) || z.disrupted() {
+		t.Error("disrupted although the node counts now")
+	}
+	if !z.observed(testNode("a", corev1.ConditionTrue, exclude)) || !z.forget("b") || z.disrupted() {
+		t.Error("disrupted without a node that counts")
+	}
+}
+
+// The pods of a node are marked once for each time that its conditions are turned, and once after a restart.
+func TestHealth_Mark(t *testing.T) {
+	h, now := newHealthTable(), time.Unix(2000, 0)
+	expect := func(what string, want bool) {
+		t.Helper()
+		if got := h.toMark("n"); got != want {
+			t.Errorf("%s: to mark %v, want %v", what, got, want)
+		}
+	}
+	h.observed(testNode("n", corev1.ConditionTrue), now)
+	expect("a ready node", false)
+	h.observed(testNode("n", corev1.ConditionFalse), now)
+	expect("its kubelet says that it is not", false)
+	h.turned("n", corev1.ConditionFalse)
+	expect("then it falls silent", true)
+	h.observed(testNode("n", corev1.ConditionUnknown), now)
+	expect("which is seen", true)
+	h.marked("n")
+	h.observed(testNode("n", corev1.ConditionUnknown), now)
+	expect("pods are marked", false)
+	h.observed(testNode("n", corev1.ConditionTrue), now)
+	h.turned("n", corev1.ConditionTrue)
+	h.observed(testNode("n", corev1.ConditionTrue), now)
+	expect("it comes back before its pods are marked", false)
+
+	h = newHealthTable()
+	h.observed(testNode("n", corev1.ConditionUnknown), now)
+	expect("after a restart", true)
+	h = newHealthTable()
+	h.observed(testNode("n", ""), now)
+	h.turned("n", "")
+	expect("a node that never spoke", false)
+}
+
 func TestLeaveAt(t *testing.T) {
 	taint := func(key string, since int64) heldTaint {
 		return heldTaint{Taint: corev1.Taint{Key: key, Effect: corev1.TaintEffectNoExecute}, since: time.Unix(since, 0)}

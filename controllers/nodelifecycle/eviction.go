@@ -194,6 +194,6 @@ func (c *Controller) reconcilePod(ctx context.Context, key types.NamespacedName)
 	if err != nil {
 		return 0, fmt.Errorf("evict pod: %w", err)
 	}
-	c.logger.Info("evicted pod from tainted node", "pod", key.String(), "node", pod.Spec.NodeName)
+	c.logger.Info("the controller evicted a pod from a tainted node", "pod", key.String(), "node", pod.Spec.NodeName)
 	return 0, nil
 }

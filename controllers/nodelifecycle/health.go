@@ -21,6 +21,7 @@ type health struct {
 	heartbeat time.Time              // of the Ready condition
 	ready     corev1.ConditionStatus // as last observed; "": the node never said
 	givenUp   bool                   // silent for too long
+	unmarked  bool                   // the node's conditions were made Unknown, and its pods are still to be marked
 }
 
 // healthTable has the health of all nodes. Leases and nodes come from different informers, in any order.
@@ -67,10 +68,16 @@ func (t *healthTable) observed(n *corev1.Node, now time.Time) {
 		}
 	}
 	if c == nil {
-		h.ready = ""
+		h.ready, h.unmarked = "", false
 		return
 	}
-	// Kubelets do not report Unknown: that is what this controller has written.
+	// Kubelets do not report Unknown: that is what this controller has written. After a restart nobody knows whether it had marked
+	// the pods.
+	if c.Status != corev1.ConditionUnknown {
+		h.unmarked = false
+	} else if h.ready == "" {
+		h.unmarked = true
+	}
 	if c.Status != corev1.ConditionUnknown && (c.Status != h.ready || !c.LastHeartbeatTime.Time.Equal(h.heartbeat)) {
 		h.seen, h.givenUp = now, false
 	}
@@ -93,11 +100,27 @@ func (t *healthTable) left(name string, now time.Time, grace, startup time.Durat
 	return 0
 }
 
-func (t *healthTable) notReady(name string) bool {
+// turned notes that the node's conditions were made Unknown. was is what Ready said before.
+func (t *healthTable) turned(name string, was corev1.ConditionStatus) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	h := t.nodes[name]
-	return h != nil && h.ready != corev1.ConditionTrue
+	h := t.ofLocked(name)
+	h.ready = corev1.ConditionUnknown
+	h.unmarked = h.unmarked || was == corev1.ConditionTrue || was == corev1.ConditionFalse
+}
+
+// toMark says whether the pods of a node are to be marked.
+func (t *healthTable) toMark(name string) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.ofLocked(name).unmarked
+}
+
+// marked notes that the pods of a node have been marked.
+func (t *healthTable) marked(name string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.ofLocked(name).unmarked = false
 }
 
 // leaseGone forgets a node of which there was only a Lease.
@@ -155,19 +178,28 @@ func (c *Controller) reconcileNode(ctx context.Context, key types.NamespacedName
 	}
 	again := c.health.left(n.Name, time.Now(), c.config.NodeMonitorGracePeriod, c.config.NodeStartupGracePeriod)
 	if again == 0 {
-		next := n.DeepCopy()
+		next, was := n.DeepCopy(), ready(n)
 		if giveUp(next, now()) {
 			if n, err = c.client.CoreV1().Nodes().UpdateStatus(ctx, next, metav1.UpdateOptions{}); err != nil {
 				return conflictLater(fmt.Errorf("update conditions: %w", err))
 			}
+			c.health.turned(n.Name, was)
 			c.readiness(n)
+			if was == corev1.ConditionTrue { // kubelets announce what they themselves report
+				c.nodeBecame(n, "NodeNotReady")
+			}
 		}
 	}
-	c.announce(n)
-	if ready(n) != corev1.ConditionTrue {
+	if err := c.mendLabels(ctx, n); err != nil {
+		return conflictLater(err)
+	}
+	// What a kubelet that is heard says of its pods stays. Only when this controller has turned the conditions it speaks for the pods,
+	// once: the kubelet would say the contrary again.
+	if ready(n) == corev1.ConditionUnknown && c.health.toMark(n.Name) {
 		if err := c.markPodsNotReady(ctx, n.Name); err != nil {
 			return 0, err
 		}
+		c.health.marked(n.Name)
 	}
 	wait, err := c.taint(ctx, n)
 	if err != nil {
@@ -177,18 +209,6 @@ func (c *Controller) reconcileNode(ctx context.Context, key types.NamespacedName
 		again = wait
 	}
 	return again, nil
-}
-
-// announce makes an event when a node's Ready condition has changed since the last.
-func (c *Controller) announce(n *corev1.Node) {
-	was, is := c.zones.announced(n)
-	switch {
-	case was == is || was == "" || is == "":
-	case is == corev1.ConditionTrue:
-		c.nodeBecame(n, "NodeReady")
-	case was == corev1.ConditionTrue:
-		c.nodeBecame(n, "NodeNotReady")
-	}
 }
 
 // conflictLater makes a conflict a reason to look again soon: the newer version is on its way.

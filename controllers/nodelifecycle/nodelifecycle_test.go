@@ -2,7 +2,9 @@ package nodelifecycle
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -26,12 +28,15 @@ type farm struct {
 
 const testGrace = 3 * time.Second
 
-func startFarm(t *testing.T, config Config) *farm {
+func startFarm(t *testing.T, config Config) *farm { return startFarmEvery(t, config, time.Hour) }
+
+// startFarmEvery searches pods for garbage that often.
+func startFarmEvery(t *testing.T, config Config, gcPeriod time.Duration) *farm {
 	env := controllertest.Start(t)
 	config.Client, config.Informers, config.Recorder, config.Logger = env.Client, env.Informers, env.Recorder, env.Logger
 	config.NodeMonitorGracePeriod = testGrace
 	c := newController(config, timing{
-		quarantine: 100 * time.Millisecond, gcPeriod: time.Hour, evictEvery: 10 * time.Millisecond, maxFinished: 12500,
+		quarantine: 100 * time.Millisecond, gcPeriod: gcPeriod, evictEvery: 10 * time.Millisecond,
 	})
 	env.Run(c.Run)
 	return &farm{env, t}
@@ -49,9 +54,11 @@ func (f *farm) node(name string) {
 }
 
 // report writes the node's Ready condition as its kubelet does.
-func (f *farm) report(name string) {
+func (f *farm) report(name string) { f.t.Helper(); f.say(name, corev1.ConditionTrue) }
+
+func (f *farm) say(name string, ready corev1.ConditionStatus) {
 	f.t.Helper()
-	patch := fmt.Sprintf(`{"status":{"conditions":[{"type":"Ready","status":"True","reason":"KubeletReady","lastHeartbeatTime":%q}]}}`, time.Now().UTC().Format(time.RFC3339))
+	patch := fmt.Sprintf(`{"status":{"conditions":[{"type":"Ready","status":%q,"reason":"Kubelet","lastHeartbeatTime":%q}]}}`, ready, time.Now().UTC().Format(time.RFC3339))
 	if _, err := f.Client.CoreV1().Nodes().Patch(f.t.Context(), name, types.StrategicMergePatchType, []byte(patch), metav1.PatchOptions{}, "status"); err != nil {
 		f.t.Fatal(err)
 	}
@@ -199,9 +206,64 @@ func TestNode_SilentAndBack(t *testing.T) {
 	f.report("silent")
 	f.until("silent", "True:")
 	f.Eventually(func(ctx context.Context) string {
-		return f.HasEvent(ctx, "silent", "NodeReady", "Node silent status is now: NodeReady") +
-			f.HasEvent(ctx, "later", "TaintManagerEviction", "Cancelling deletion of Pod default/later")
+		return f.HasEvent(ctx, "later", "TaintManagerEviction", "Cancelling deletion of Pod default/later")
 	})
+}
+
+// What a kubelet says of its pods stays when it says itself that its node is not ready: it knows, and would say it again.
+func TestNode_NotReadyByItself(t *testing.T) {
+	f := startFarm(t, Config{})
+	f.node("n")
+	f.renew("n")
+	f.pod("p", "n")
+	f.until("n", "True:")
+	f.say("n", corev1.ConditionFalse)
+	f.until("n", "False: not-ready:NoSchedule")
+	f.untouched("n", "p")
+}
+
+// The pods of a silent node are marked once. What is written of them afterwards comes from somebody who knows more.
+func TestNode_PodsMarkedOnce(t *testing.T) {
+	f := startFarm(t, Config{})
+	f.node("n")
+	f.pod("p", "n")
+	f.until("n", "Unknown: unreachable:NoSchedule")
+	f.untilPod("p", func(p *corev1.Pod, err error) bool { return err == nil && !podReady(p) })
+	patch := []byte(`{"status":{"conditions":[{"type":"Ready","status":"True"}]}}`)
+	if _, err := f.Client.CoreV1().Pods("default").Patch(t.Context(), "p", types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status"); err != nil {
+		t.Fatal(err)
+	}
+	f.pod("late", "n") // of a node that is silent, which makes the node be looked at
+	f.untouched("n", "p")
+	f.untouched("n", "late")
+}
+
+// untouched checks that the controller leaves a pod's Ready condition alone: it looks at the node, as the taint shows that it is
+// made to set, and the pod is ready still.
+func (f *farm) untouched(node, pod string) {
+	f.t.Helper()
+	for _, unschedulable := range []string{"true", "null"} {
+		if _, err := f.Client.CoreV1().Nodes().Patch(f.t.Context(), node, types.MergePatchType, []byte(`{"spec":{"unschedulable":`+unschedulable+`}}`), metav1.PatchOptions{}); err != nil {
+			f.t.Fatal(err)
+		}
+		f.Eventually(func(ctx context.Context) string {
+			n, err := f.Client.CoreV1().Nodes().Get(ctx, node, metav1.GetOptions{})
+			if err != nil {
+				return err.Error()
+			}
+			if has := slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Key == corev1.TaintNodeUnschedulable }); has != (unschedulable == "true") {
+				return fmt.Sprintf("unschedulable is %s, taints are %v", unschedulable, n.Spec.Taints)
+			}
+			return ""
+		})
+	}
+	p, err := f.Client.CoreV1().Pods("default").Get(f.t.Context(), pod, metav1.GetOptions{})
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	if !podReady(p) {
+		f.t.Errorf("pod %s of node %s is not ready any more: %+v", pod, node, p.Status.Conditions)
+	}
 }
 
 // With no node ready nobody is evicted: the only node keeps its pods.
@@ -260,4 +322,132 @@ func TestPods_OfDeletedNode(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.untilPod("p", func(_ *corev1.Pod, err error) bool { return apierrors.IsNotFound(err) })
+}
+
+// Who labels a node by its new names only, or changes one, finds the labels of old in step.
+func TestLabelsOfOld(t *testing.T) {
+	f := startFarm(t, Config{})
+	f.node("n")
+	label := func(patch string) {
+		t.Helper()
+		if _, err := f.Client.CoreV1().Nodes().Patch(t.Context(), "n", types.MergePatchType, []byte(`{"metadata":{"labels":`+patch+`}}`), metav1.PatchOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	expect := func(os, arch string) {
+		t.Helper()
+		f.Eventually(func(ctx context.Context) string {
+			n, err := f.Client.CoreV1().Nodes().Get(ctx, "n", metav1.GetOptions{})
+			if err != nil || n.Labels["beta.kubernetes.io/os"] != os || n.Labels["beta.kubernetes.io/arch"] != arch {
+				return fmt.Sprintf("labels %v, not %s, %s (%v)", n.Labels, os, arch, err)
+			}
+			return ""
+		})
+	}
+	label(`{"kubernetes.io/os":"linux"}`)
+	expect("linux", "")
+	label(`{"kubernetes.io/arch":"arm64","beta.kubernetes.io/os":"windows"}`)
+	expect("linux", "arm64")
+}
+
+// A person says that a dead node is out of service: its pods, which nobody can end any more, fail and go. Those of a node that works
+// stay until its kubelet has ended them.
+func TestPods_OutOfService(t *testing.T) {
+	f := startFarmEvery(t, Config{}, 50*time.Millisecond)
+	for _, node := range []string{"dead", "works"} {
+		f.node(node)
+		f.renew(node)
+		f.pod("on-"+node, node)
+		f.pod("held-"+node, node)
+		patch := []byte(`{"metadata":{"finalizers":["example.com/x"]}}`)
+		if _, err := f.Client.CoreV1().Pods("default").Patch(t.Context(), "held-"+node, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f.say("dead", corev1.ConditionFalse)
+	f.until("dead", "False: not-ready:NoSchedule not-ready:NoExecute")
+	for _, node := range []string{"dead", "works"} {
+		n, err := f.Client.CoreV1().Nodes().Get(t.Context(), node, metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		taints := append(n.Spec.Taints, corev1.Taint{Key: corev1.TaintNodeOutOfService, Value: "nodeshutdown", Effect: corev1.TaintEffectNoExecute})
+		patch, err := json.Marshal(map[string]any{"spec": map[string]any{"taints": taints}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := f.Client.CoreV1().Nodes().Patch(t.Context(), node, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f.untilPod("on-works", func(p *corev1.Pod, err error) bool { return err == nil && p.DeletionTimestamp != nil })
+	f.untilPod("on-dead", func(_ *corev1.Pod, err error) bool { return apierrors.IsNotFound(err) })
+	f.untilPod("held-dead", func(p *corev1.Pod, err error) bool {
+		return err == nil && p.Status.Phase == corev1.PodFailed && *p.DeletionGracePeriodSeconds == 0
+	})
+	f.untilPod("on-works", func(p *corev1.Pod, err error) bool {
+		return err == nil && p.Status.Phase == corev1.PodRunning && *p.DeletionGracePeriodSeconds == 30
+	})
+}
+
+// A pod without a node whose finalizers hold it fails when it is deleted: no kubelet will say so, and Jobs wait for it.
+func TestPods_UnscheduledFail(t *testing.T) {
+	f := startFarmEvery(t, Config{}, 50*time.Millisecond)
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: "held", Finalizers: []string{"example.com/x"}},
+		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "i"}}},
+	}
+	pods := f.Client.CoreV1().Pods("default")
+	if _, err := pods.Create(t.Context(), pod, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := pods.Delete(t.Context(), "held", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	var failed *corev1.Pod
+	f.untilPod("held", func(p *corev1.Pod, err error) bool {
+		failed = p
+		return err == nil && p.Status.Phase == corev1.PodFailed
+	})
+	if hasCondition(failed, corev1.DisruptionTarget, corev1.ConditionTrue, "DeletionByPodGC") {
+		t.Error("nothing disrupted the pod")
+	}
+	if _, err := pods.Patch(t.Context(), "held", types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	f.untilPod("held", func(_ *corev1.Pod, err error) bool { return apierrors.IsNotFound(err) })
+}
+
+// Of pods that have ended the oldest go when there are more than the threshold.
+func TestPods_TooManyFinished(t *testing.T) {
+	f := startFarmEvery(t, Config{TerminatedPodGCThreshold: 2}, 50*time.Millisecond)
+	f.node("n")
+	f.renew("n")
+	f.pod("running", "n")
+	for _, name := range []string{"a", "b", "evicted", "c"} { // names decide among those of one second
+		f.pod(name, "n")
+		reason := ""
+		if name == "evicted" {
+			reason = "Evicted"
+		}
+		patch := fmt.Sprintf(`{"status":{"phase":"Failed","reason":%q}}`, reason)
+		if _, err := f.Client.CoreV1().Pods("default").Patch(t.Context(), name, types.MergePatchType, []byte(patch), metav1.PatchOptions{}, "status"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f.Eventually(func(ctx context.Context) string {
+		list, err := f.Client.CoreV1().Pods("default").List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return err.Error()
+		}
+		var names []string
+		for i := range list.Items {
+			names = append(names, list.Items[i].Name)
+		}
+		if len(names) > 3 {
+			return fmt.Sprintf("there are %v", names)
+		}
+		return ""
+	})
+	f.untilPod("running", func(_ *corev1.Pod, err error) bool { return err == nil })
 }

@@ -2,7 +2,6 @@ package nodelifecycle
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 
@@ -10,6 +9,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"vigil/internal/podcondition"
 )
 
 // markPodsNotReady takes the pods of a node out of Services: nobody knows whether they still answer.
@@ -44,21 +45,12 @@ func podReady(pod *corev1.Pod) bool {
 
 // setPodCondition puts a condition into a pod's status, and a phase unless that is "". A pod that is gone is no error.
 func (c *Controller) setPodCondition(ctx context.Context, pod *corev1.Pod, phase corev1.PodPhase, condition corev1.PodCondition) error {
-	fields := map[string]any{
-		"type": condition.Type, "status": condition.Status, "lastTransitionTime": condition.LastTransitionTime,
-	}
-	if condition.Reason != "" {
-		fields["reason"], fields["message"] = condition.Reason, condition.Message
-	}
-	status := map[string]any{"conditions": []any{fields}}
-	if phase != "" {
-		status["phase"] = phase
-	}
-	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": pod.UID}, "status": status})
+	condition.ObservedGeneration = pod.Generation
+	body, err := (&podcondition.Patch{UID: pod.UID, Have: pod.Status.Conditions, Set: condition, Phase: phase}).Encode()
 	if err != nil {
 		return err
 	}
-	_, err = c.client.CoreV1().Pods(pod.Namespace).Patch(ctx, pod.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
+	_, err = c.client.CoreV1().Pods(pod.Namespace).Patch(ctx, pod.Name, types.StrategicMergePatchType, body, metav1.PatchOptions{}, "status")
 	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) { // another pod has the name by now
 		return nil
 	}

@@ -22,6 +22,8 @@ const (
 	// largeZone (--large-cluster-size-threshold): in smaller zones a partial disruption stops evictions, in larger ones it slows
 	// them down.
 	largeZone = 50
+	// excludeLabel is on nodes that come and go, and so say nothing about the state of their zone.
+	excludeLabel = "node.kubernetes.io/exclude-disruption"
 	// slowdown is by how much: from a node each 10 s to one each 100 s (--secondary-node-eviction-rate).
 	slowdown = 10
 )
@@ -42,14 +44,15 @@ type zoneTable struct {
 
 	mu    sync.Mutex
 	nodes map[string]*zoned
-	ready int                  // nodes that are
+	ready int                  // nodes that count and are
+	count int                  // nodes that count
 	next  map[string]time.Time // by zone: not before
 }
 
 type zoned struct {
-	zone      string
-	ready     bool
-	announced corev1.ConditionStatus // the Ready condition for which there was an event
+	zone     string
+	ready    bool
+	excluded bool // by excludeLabel: it does not count, neither as ready nor as not
 }
 
 func newZoneTable(every time.Duration) *zoneTable {
@@ -61,50 +64,36 @@ func (t *zoneTable) observed(n *corev1.Node) (turned bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	before := t.disruptedLocked()
-	z := t.ofLocked(n)
-	t.setLocked(z, ready(n) == corev1.ConditionTrue)
+	t.countLocked(t.nodes[n.Name], -1)
+	_, excluded := n.Labels[excludeLabel]
+	z := &zoned{
+		zone:     n.Labels[corev1.LabelTopologyRegion] + "/" + n.Labels[corev1.LabelTopologyZone],
+		ready:    ready(n) == corev1.ConditionTrue,
+		excluded: excluded,
+	}
+	t.nodes[n.Name] = z
+	t.countLocked(z, 1)
 	return t.disruptedLocked() != before
 }
 
-func (t *zoneTable) setLocked(z *zoned, ready bool) {
-	if z.ready != ready {
-		if z.ready = ready; ready {
-			t.ready++
-		} else {
-			t.ready--
-		}
+// countLocked adds a node, which may be nil, to the numbers, or takes it out of them.
+func (t *zoneTable) countLocked(z *zoned, by int) {
+	if z == nil || z.excluded {
+		return
 	}
-}
-
-func (t *zoneTable) ofLocked(n *corev1.Node) *zoned {
-	z := t.nodes[n.Name]
-	if z == nil {
-		z = &zoned{}
-		t.nodes[n.Name] = z
+	t.count += by
+	if z.ready {
+		t.ready += by
 	}
-	z.zone = n.Labels[corev1.LabelTopologyRegion] + "/" + n.Labels[corev1.LabelTopologyZone]
-	return z
 }
 
 func (t *zoneTable) forget(name string) (turned bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	before := t.disruptedLocked()
-	if z := t.nodes[name]; z != nil {
-		t.setLocked(z, false)
-		delete(t.nodes, name)
-	}
+	t.countLocked(t.nodes[name], -1)
+	delete(t.nodes, name)
 	return t.disruptedLocked() != before
-}
-
-// announced notes the Ready condition that an event is made for, and returns the one before. "": the node is new.
-func (t *zoneTable) announced(n *corev1.Node) (was, is corev1.ConditionStatus) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	z := t.ofLocked(n)
-	was, is = z.announced, ready(n)
-	z.announced = is
-	return was, is
 }
 
 // disrupted says that no node of the cluster is ready. Then more likely this side of the network is broken.
@@ -114,7 +103,7 @@ func (t *zoneTable) disrupted() bool {
 	return t.disruptedLocked()
 }
 
-func (t *zoneTable) disruptedLocked() bool { return t.ready == 0 && len(t.nodes) > 0 }
+func (t *zoneTable) disruptedLocked() bool { return t.ready == 0 && t.count > 0 }
 
 // admit says whether a node that is not ready may be tainted NoExecute now. If not, it says when to ask again.
 func (t *zoneTable) admit(name string, now time.Time) (ok bool, wait time.Duration) {
@@ -127,7 +116,7 @@ func (t *zoneTable) admit(name string, now time.Time) (ok bool, wait time.Durati
 	ready, notReady := 0, 0
 	for _, other := range t.nodes {
 		switch {
-		case other.zone != z.zone:
+		case other.zone != z.zone, other.excluded:
 		case other.ready:
 			ready++
 		default:

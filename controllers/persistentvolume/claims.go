@@ -201,7 +201,7 @@ func (c *Controller) reservedClaim(ctx context.Context, claim *corev1.Persistent
 	case !metav1.HasAnnotation(claim.ObjectMeta, volume.AnnBoundByController):
 		ref := pv.Spec.ClaimRef
 		c.config.Recorder.Eventf(claim, corev1.EventTypeWarning, reasonFailedBinding, "volume %q already bound to a different claim.", pv.Name)
-		c.config.Logger.Debug("volume is another claim's", "volume", pv.Name, "claim", keyOf(claim), "other", ref.Namespace+"/"+ref.Name)
+		c.config.Logger.Debug("the volume that a claim names is bound to another claim; the claim waits", "volume", pv.Name, "claim", keyOf(claim), "other", ref.Namespace+"/"+ref.Name)
 		return pending()
 	}
 	return fmt.Errorf("invalid binding of claim %s to volume %q: volume already claimed by %s/%s", keyOf(claim), pv.Name, pv.Spec.ClaimRef.Namespace, pv.Spec.ClaimRef.Name)

@@ -14,7 +14,7 @@ import (
 	"k8s.io/component-helpers/storage/volume"
 
 	"vigil/informer"
-	"vigil/informer/work"
+	"vigil/informer/workqueue"
 )
 
 // Config says what the controller works with. Client, Informers and Recorder are needed.
@@ -23,7 +23,7 @@ type Config struct {
 	Informers *informer.Factory // run by the caller
 	Recorder  record.EventRecorder
 	Logger    *slog.Logger
-	Metrics   *work.Metrics
+	Metrics   *workqueue.Metrics
 }
 
 // Controller binds claims and volumes.
@@ -32,7 +32,7 @@ type Controller struct {
 
 	// queue has claims by their names, and volumes by theirs with no namespace. It has one worker: two decisions at once could give one
 	// volume to two claims.
-	queue *work.Queue
+	queue *workqueue.Queue
 
 	claims  *versions[*corev1.PersistentVolumeClaim]
 	volumes *versions[*corev1.PersistentVolume]
@@ -52,7 +52,7 @@ func New(config Config) *Controller {
 	}
 	c := &Controller{
 		config:  config,
-		queue:   work.New(work.Config{Name: "persistentvolume", Logger: config.Logger, Metrics: config.Metrics}),
+		queue:   workqueue.New(workqueue.Config{Name: "persistentvolume", Logger: config.Logger, Metrics: config.Metrics}),
 		claims:  newVersions(config.Informers.Informer(claims), func(claim *corev1.PersistentVolumeClaim) bool { return !bound(claim) }),
 		volumes: newVersions(config.Informers.Informer(volumes), func(*corev1.PersistentVolume) bool { return false }),
 		classes: informer.ListerFor[*storagev1.StorageClass](config.Informers.Informer(classes)),

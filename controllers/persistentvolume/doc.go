@@ -8,7 +8,7 @@
 // pv.kubernetes.io/bound-by-controller: without it a person has, and the pointer is left when a binding is undone.
 //
 // Nothing is made or deleted here: a claim without a volume gets the annotation volume.kubernetes.io/storage-provisioner, and a
-// provisioner (package provisioner, or that of a CSI driver) does the rest. There are no volume plug-ins that delete or recycle.
+// provisioner (package localprovisioner, or that of a CSI driver) does the rest. There are no volume plug-ins that delete or recycle.
 //
 // Follows upstream's pkg/controller/volume/persistentvolume. Unlike there, a claim that waits is looked at when a volume or a class that
 // may suit it changes, not every 15 seconds.

@@ -2,111 +2,109 @@ package replicaset
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
-	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/types"
 
+	"vigil/controllers/internal/ownership"
+	"vigil/controllers/internal/podfacts"
 	"vigil/informer"
 )
 
-// claim returns the pods that belong to a set, after adopting those that should and letting go of those that should not.
-func (c *Controller) claim(ctx context.Context, set *appsv1.ReplicaSet) ([]*corev1.Pod, error) {
+// counted says what the pods of a set are counted by.
+func counted(set *appsv1.ReplicaSet) (claimed, error) {
 	selector, err := metav1.LabelSelectorAsSelector(set.Spec.Selector)
 	if err != nil {
-		return nil, fmt.Errorf("selector: %w", err)
+		return claimed{}, fmt.Errorf("selector: %w", err)
 	}
-	owned, err := c.pods.ByIndex(controllerIndex, string(set.UID))
-	if err != nil {
-		return nil, err
-	}
-	pods := owned[:0]
-	for _, pod := range owned {
-		if selector.Matches(labels.Set(pod.Labels)) {
-			pods = append(pods, pod)
-			continue
-		}
-		if set.DeletionTimestamp == nil && pod.DeletionTimestamp == nil {
-			if err := c.release(ctx, set, pod); err != nil {
-				return nil, fmt.Errorf("release pod %s: %w", pod.Name, err)
-			}
-		}
-	}
-	if set.DeletionTimestamp != nil || selector.Empty() {
-		return pods, nil
-	}
-	checked := false
-	for _, o := range c.podInformer.Indexer().List(set.Namespace) {
-		if _, taken := o.Controller(); taken || !selector.Matches(o.Labels()) {
-			continue
-		}
-		pod, err := informer.As[*corev1.Pod](o)
-		if err != nil {
-			return nil, err
-		}
-		if pod.DeletionTimestamp != nil || pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
-			continue
-		}
-		if !checked { // the cache may show a set that has been deleted, or another of its name
-			if err := c.stillWanted(ctx, set); err != nil {
-				return nil, err
-			}
-			checked = true
-		}
-		adopted, err := c.adopt(ctx, set, pod)
-		if err != nil {
-			return nil, fmt.Errorf("adopt pod %s: %w", pod.Name, err)
-		}
-		if adopted != nil {
-			pods = append(pods, adopted)
-		}
-	}
-	return pods, nil
+	return claimed{
+		namespace: set.Namespace, uid: set.UID, selector: selector,
+		template: labels.Set(set.Spec.Template.Labels).AsSelectorPreValidated(),
+		minReady: time.Duration(set.Spec.MinReadySeconds) * time.Second,
+	}, nil
 }
 
-func (c *Controller) stillWanted(ctx context.Context, set *appsv1.ReplicaSet) error {
-	fresh, err := c.client.AppsV1().ReplicaSets(set.Namespace).Get(ctx, set.Name, metav1.GetOptions{})
+// claim returns how many pods a set has, after adopting those that should belong to it and letting go of those that should not.
+func (c *Controller) claim(ctx context.Context, set *appsv1.ReplicaSet, by claimed, now time.Time) (counts, error) {
+	has, strangers := c.count(by, now)
+	if set.DeletionTimestamp != nil {
+		return has, nil
+	}
+	if strangers {
+		if err := c.releaseStrangers(ctx, set, by); err != nil {
+			return counts{}, err
+		}
+	}
+	if by.selector.Empty() {
+		return has, nil
+	}
+	orphans, err := c.podInformer.Indexer().ByIndex(orphanIndex, set.Namespace)
+	if err != nil {
+		return counts{}, err
+	}
+	owner := c.owner(set)
+	for _, o := range orphans {
+		if !by.selector.Matches(o.Labels()) {
+			continue
+		}
+		state, err := podfacts.StateOf(o)
+		if err != nil {
+			return counts{}, err
+		}
+		if !state.Active() {
+			continue
+		}
+		adopted, ok, err := ownership.Adopt(ctx, owner, c.client.CoreV1().Pods(set.Namespace), o.Name(), o.UID())
+		if err != nil {
+			return counts{}, fmt.Errorf("adopt pod %s: %w", o.Name(), err)
+		}
+		if ok {
+			if s := podfacts.OfPod(adopted).State; s.Active() {
+				has.add(by, s, labels.Set(adopted.Labels), now, 1)
+			}
+		}
+	}
+	return has, nil
+}
+
+// count counts the pods of a set. Those that were deleted and that the cache still shows as wanted are on their way out.
+func (c *Controller) count(by claimed, now time.Time) (has counts, strangers bool) {
+	c.podInformer.Indexer().Read(func(v informer.View) {
+		has, strangers = c.tally.of(by, now)
+		for _, o := range c.stillShown(v, by.uid) {
+			if state, err := podfacts.StateOf(o); err == nil && state.Active() && by.selector.Matches(o.Labels()) {
+				has.add(by, state, o.Labels(), now, -1)
+				has.terminating++
+			}
+		}
+	})
+	return has, strangers
+}
+
+// releaseStrangers lets go of the pods that say they are the set's and that its selector does not match.
+func (c *Controller) releaseStrangers(ctx context.Context, set *appsv1.ReplicaSet, by claimed) error {
+	owned, err := c.podInformer.Indexer().ByIndex(controllerIndex, string(set.UID))
 	if err != nil {
 		return err
 	}
-	if fresh.UID != set.UID || fresh.DeletionTimestamp != nil {
-		return fmt.Errorf("replica set %s/%s is gone or going", set.Namespace, set.Name)
+	owner := c.owner(set)
+	for _, o := range owned {
+		if o.Namespace() != set.Namespace || by.selector.Matches(o.Labels()) {
+			continue
+		}
+		if state, err := podfacts.StateOf(o); err != nil || state.Deleting {
+			continue
+		}
+		if err := ownership.Release(ctx, owner, c.client.CoreV1().Pods(set.Namespace), o.Name(), o.UID()); err != nil {
+			return fmt.Errorf("release pod %s: %w", o.Name(), err)
+		}
 	}
 	return nil
 }
 
-// adopt makes the set the pod's controller; nil when the pod is gone or somebody else was faster.
-func (c *Controller) adopt(ctx context.Context, set *appsv1.ReplicaSet, pod *corev1.Pod) (*corev1.Pod, error) {
-	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
-		"uid":             pod.UID,
-		"ownerReferences": []metav1.OwnerReference{*metav1.NewControllerRef(set, Kind)},
-	}})
-	if err != nil {
-		return nil, err
-	}
-	adopted, err := c.client.CoreV1().Pods(pod.Namespace).Patch(ctx, pod.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{})
-	if apierrors.IsNotFound(err) || apierrors.IsInvalid(err) || apierrors.IsConflict(err) {
-		return nil, nil
-	}
-	return adopted, err
-}
-
-func (c *Controller) release(ctx context.Context, set *appsv1.ReplicaSet, pod *corev1.Pod) error {
-	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
-		"uid":             pod.UID,
-		"ownerReferences": []map[string]any{{"$patch": "delete", "uid": set.UID}},
-	}})
-	if err != nil {
-		return err
-	}
-	_, err = c.client.CoreV1().Pods(pod.Namespace).Patch(ctx, pod.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{})
-	if apierrors.IsNotFound(err) || apierrors.IsInvalid(err) || apierrors.IsConflict(err) {
-		return nil
-	}
-	return err
+func (c *Controller) owner(set *appsv1.ReplicaSet) *ownership.Owner {
+	return ownership.Of(set, Kind, c.client.AppsV1().ReplicaSets(set.Namespace).Get)
 }

@@ -3,9 +3,12 @@
 // It owns pods through their controller reference: pods that match the selector and belong to nobody are adopted, owned ones
 // that no longer match are let go. It never acts on a cache that does not show its own last creations (package barrier), and
 // does not count pods that it has just deleted, so that a slow watch makes it neither create nor delete too many.
+//
+// A set's pods are counted as they change (tally). Only who must choose which pods to delete looks at all of them, and decodes none.
 package replicaset
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"log/slog"
@@ -21,8 +24,10 @@ import (
 	"k8s.io/client-go/tools/record"
 
 	"vigil/controllers/internal/barrier"
+	"vigil/controllers/internal/podcontrol"
+	"vigil/controllers/internal/podfacts"
 	"vigil/informer"
-	"vigil/informer/work"
+	"vigil/informer/workqueue"
 )
 
 const (
@@ -33,6 +38,8 @@ const (
 	recheck = time.Second
 	// controllerIndex finds pods and sets by the uid of their controller.
 	controllerIndex = "controller-uid"
+	// orphanIndex finds pods without controller by their namespace.
+	orphanIndex = "without controller"
 )
 
 // Kind is the kind that pods' controller references name.
@@ -44,24 +51,24 @@ type Config struct {
 	Informers *informer.Factory // run by the caller
 	Recorder  record.EventRecorder
 	Logger    *slog.Logger
-	Metrics   *work.Metrics
+	Metrics   *workqueue.Metrics
 }
 
 // Controller reconciles ReplicaSets.
 type Controller struct {
-	client   kubernetes.Interface
-	recorder record.EventRecorder
-	logger   *slog.Logger
-	queue    *work.Queue
-	wrote    *barrier.Barrier
+	client kubernetes.Interface
+	pods   podcontrol.Control
+	logger *slog.Logger
+	queue  *workqueue.Queue
+	wrote  *barrier.Barrier
 
 	setInformer, podInformer *informer.Informer
 	sets                     informer.Lister[*appsv1.ReplicaSet]
-	pods                     informer.Lister[*corev1.Pod]
+	tally                    *tally
 
-	mu sync.Mutex
-	// deleted has the pods that were deleted and that the cache may still show as wanted, by set.
-	deleted map[types.UID]map[types.UID]struct{}
+	mu sync.Mutex // may be taken while the pods' indexer is locked, never the other way round
+	// deleted has the pods that were deleted and that the cache may still show as wanted, by set: their keys by uid.
+	deleted map[types.UID]map[types.UID]string
 }
 
 // New registers the controller's handlers, so it must be called before the informers run.
@@ -70,35 +77,47 @@ func New(config Config) *Controller {
 	pods.DropManagedFields, sets.DropManagedFields = true, true
 	c := &Controller{
 		client:      config.Client,
-		recorder:    config.Recorder,
+		pods:        podcontrol.Control{Client: config.Client, Recorder: config.Recorder},
 		logger:      config.Logger,
-		queue:       work.New(work.Config{Name: "replicaset", Logger: config.Logger, Metrics: config.Metrics}),
+		queue:       workqueue.New(workqueue.Config{Name: "replicaset", Logger: config.Logger, Metrics: config.Metrics}),
 		wrote:       barrier.New(),
 		setInformer: config.Informers.Informer(sets),
 		podInformer: config.Informers.Informer(pods),
-		deleted:     map[types.UID]map[types.UID]struct{}{},
+		tally:       newTally(),
+		deleted:     map[types.UID]map[types.UID]string{},
 	}
-	c.sets, c.pods = informer.ListerFor[*appsv1.ReplicaSet](c.setInformer), informer.ListerFor[*corev1.Pod](c.podInformer)
+	c.sets = informer.ListerFor[*appsv1.ReplicaSet](c.setInformer)
+	c.podInformer.AddAggregate(c.tally)
 	c.podInformer.AddIndex(controllerIndex, informer.ByControllerUID)
+	c.podInformer.AddIndex(orphanIndex, func(dst []string, o *informer.Object) []string {
+		if o.ControllerUID() == "" {
+			dst = append(dst, o.Namespace())
+		}
+		return dst
+	})
 	c.setInformer.AddIndex(controllerIndex, informer.ByControllerUID)
 	c.setInformer.AddHandler(informer.Keys(c.queue.Add))
 	c.setInformer.AddHandler(informer.EventHandler{OnDelete: func(o *informer.Object, _ bool) { c.forget(o.UID()) }})
 	c.podInformer.AddHandler(informer.ControllerKeys(Kind.Group, Kind.Kind, c.queue.Add))
 	c.podInformer.AddHandler(informer.EventHandler{
-		OnAdd:    func(o *informer.Object, _ bool) { c.orphan(o) },
-		OnUpdate: func(_, o *informer.Object) { c.orphan(o) },
+		OnAdd: func(o *informer.Object, _ bool) { c.orphan(o) },
+		OnUpdate: func(old, o *informer.Object) {
+			if old.ControllerUID() != "" || !bytes.Equal(old.AppendLabels(nil), o.AppendLabels(nil)) {
+				c.orphan(o)
+			}
+		},
 	})
 	return c
 }
 
 // orphan wakes the sets that may adopt a pod without controller.
 func (c *Controller) orphan(o *informer.Object) {
-	if _, owned := o.Controller(); owned {
+	if o.ControllerUID() != "" {
 		return
 	}
 	sets, err := c.sets.List(o.Namespace(), nil)
 	if err != nil {
-		c.logger.Error("cannot read replica sets", "namespace", o.Namespace(), "error", err)
+		c.logger.Error("the controller cannot decode the ReplicaSets of a namespace; none of them adopts a pod that has lost its owner", "namespace", o.Namespace(), "error", err)
 		return
 	}
 	for _, set := range sets {
@@ -130,11 +149,14 @@ func (c *Controller) reconcile(ctx context.Context, key types.NamespacedName) (t
 		return 0, err
 	}
 	current := c.wrote.Passed(set.UID, version)
-	pods, err := c.claim(ctx, set)
+	by, err := counted(set)
+	if err != nil {
+		return 0, err
+	}
+	has, err := c.claim(ctx, set, by, time.Now())
 	if err != nil {
 		return 0, fmt.Errorf("claim pods: %w", err)
 	}
-	active, terminating := c.split(set, pods)
 	var failed error
 	var wait time.Duration
 	switch {
@@ -142,57 +164,46 @@ func (c *Controller) reconcile(ctx context.Context, key types.NamespacedName) (t
 	case !current:
 		wait = recheck
 	default:
-		failed = c.scale(ctx, set, active)
+		failed = c.scale(ctx, set, by, has)
 	}
-	unavailable, err := c.updateStatus(ctx, set, active, terminating, failed)
+	again, err := c.updateStatus(ctx, set, has, failed)
 	if failed != nil {
 		return 0, fmt.Errorf("scale: %w", failed)
 	}
-	if unavailable > 0 && (wait == 0 || unavailable < wait) {
-		wait = unavailable
+	if again > 0 && (wait == 0 || again < wait) {
+		wait = again
 	}
 	return wait, err
 }
 
-// split tells the pods that count from those that are on their way out. Finished pods are neither.
-func (c *Controller) split(set *appsv1.ReplicaSet, pods []*corev1.Pod) (active []*corev1.Pod, terminating int32) {
+// stillShown returns the pods of a set that were deleted and that the cache shows as if they were not, and forgets the others.
+func (c *Controller) stillShown(v informer.View, set types.UID) (shown []*informer.Object) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	deleted := c.deleted[set.UID]
-	seen := map[types.UID]struct{}{}
-	for _, pod := range pods {
-		if pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
-			continue
+	deleted := c.deleted[set]
+	for uid, key := range deleted {
+		o, ok := v.GetByKey(key)
+		if ok && o.UID() == uid {
+			if state, err := podfacts.StateOf(o); err == nil && state.Active() {
+				shown = append(shown, o)
+				continue
+			}
 		}
-		if _, ours := deleted[pod.UID]; ours && pod.DeletionTimestamp == nil {
-			seen[pod.UID] = struct{}{} // the cache does not show it yet
-			terminating++
-			continue
-		}
-		if pod.DeletionTimestamp != nil {
-			terminating++
-			continue
-		}
-		active = append(active, pod)
-	}
-	for uid := range deleted {
-		if _, still := seen[uid]; !still {
-			delete(deleted, uid)
-		}
+		delete(deleted, uid)
 	}
 	if len(deleted) == 0 {
-		delete(c.deleted, set.UID)
+		delete(c.deleted, set)
 	}
-	return active, terminating
+	return shown
 }
 
-func (c *Controller) noteDeleted(set, pod types.UID) {
+func (c *Controller) noteDeleted(set, pod types.UID, key string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.deleted[set] == nil {
-		c.deleted[set] = map[types.UID]struct{}{}
+		c.deleted[set] = map[types.UID]string{}
 	}
-	c.deleted[set][pod] = struct{}{}
+	c.deleted[set][pod] = key
 }
 
 func (c *Controller) forget(set types.UID) {

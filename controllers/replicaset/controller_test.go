@@ -25,11 +25,11 @@ func start(t *testing.T) fixture {
 	return fixture{c, controller}
 }
 
-func (f fixture) create(t *testing.T, namespace string, size int32) *appsv1.ReplicaSet {
+func (f fixture) create(t testing.TB, namespace string, size int32) *appsv1.ReplicaSet {
 	t.Helper()
 	set := testSet(size)
 	set.Spec.Template.Spec = corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "image"}}}
-	set.Generation = 0
+	set.Generation, set.Namespace, set.UID = 0, namespace, ""
 	made, err := f.Client.AppsV1().ReplicaSets(namespace).Create(t.Context(), set, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -46,7 +46,7 @@ func (f fixture) scale(t *testing.T, namespace string, size string) {
 }
 
 // pods returns the pods of a namespace that a selector matches.
-func (f fixture) pods(t *testing.T, namespace, selector string) []corev1.Pod {
+func (f fixture) pods(t testing.TB, namespace, selector string) []corev1.Pod {
 	t.Helper()
 	list, err := f.Client.CoreV1().Pods(namespace).List(t.Context(), metav1.ListOptions{LabelSelector: selector})
 	if err != nil {
@@ -56,7 +56,7 @@ func (f fixture) pods(t *testing.T, namespace, selector string) []corev1.Pod {
 }
 
 // settled waits until the status says that there are so many pods and all of them are available, and that there are no others.
-func (f fixture) settled(t *testing.T, namespace string, size int32) *appsv1.ReplicaSet {
+func (f fixture) settled(t testing.TB, namespace string, size int32) *appsv1.ReplicaSet {
 	t.Helper()
 	var set *appsv1.ReplicaSet
 	controllertest.Eventually(t, "replica set settles", func() bool {
@@ -73,7 +73,7 @@ func (f fixture) settled(t *testing.T, namespace string, size int32) *appsv1.Rep
 	return set
 }
 
-func (f fixture) owned(t *testing.T, namespace string, uid types.UID) (pods []corev1.Pod) {
+func (f fixture) owned(t testing.TB, namespace string, uid types.UID) (pods []corev1.Pod) {
 	t.Helper()
 	for _, pod := range f.pods(t, namespace, "") {
 		if owner := metav1.GetControllerOf(&pod); owner != nil && owner.UID == uid {

@@ -3,9 +3,9 @@ package replicaset
 import (
 	"testing"
 
-	"vigil/internal/leaktest"
+	"vigil/controllers/internal/controllertest"
 )
 
 func TestMain(m *testing.M) {
-	leaktest.Main(m, "vigil/controllers", "vigil/informer")
+	controllertest.Main(m)
 }

@@ -1,33 +1,68 @@
 package replicaset
 
 import (
-	"cmp"
 	"context"
-	"sync"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
-	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"vigil/controllers/internal/podcontrol"
+	"vigil/controllers/internal/podfacts"
+	"vigil/informer"
 )
 
 // scale creates or deletes pods until there are as many as the set wants. Of several errors it returns one: the condition
 // ReplicaFailure shows its text to people.
-func (c *Controller) scale(ctx context.Context, set *appsv1.ReplicaSet, active []*corev1.Pod) error {
-	diff := len(active) - int(replicas(set))
-	switch {
+func (c *Controller) scale(ctx context.Context, set *appsv1.ReplicaSet, by claimed, has counts) error {
+	switch diff := has.active - int(replicas(set)); {
 	case diff < 0:
 		return c.create(ctx, set, min(-diff, burst))
 	case diff > 0:
-		related, err := c.relatedPods(set)
+		chosen, err := c.choose(set, by)
 		if err != nil {
 			return err
 		}
-		return c.remove(ctx, set, victims(active, related, min(diff, burst), time.Now()))
+		return c.remove(ctx, set, chosen)
 	}
 	return nil
+}
+
+// choose returns the pods that are too many now, at most burst.
+func (c *Controller) choose(set *appsv1.ReplicaSet, by claimed) ([]podfacts.Facts, error) {
+	related, err := c.relatedPods(set)
+	if err != nil {
+		return nil, err
+	}
+	var active []podfacts.Facts
+	c.podInformer.Indexer().Read(func(v informer.View) {
+		var owned []*informer.Object
+		if owned, err = v.ByIndex(controllerIndex, string(set.UID)); err != nil {
+			return
+		}
+		gone := map[types.UID]bool{}
+		for _, o := range c.stillShown(v, set.UID) {
+			gone[o.UID()] = true
+		}
+		active = make([]podfacts.Facts, 0, len(owned))
+		for _, o := range owned {
+			if o.Namespace() != set.Namespace || !by.selector.Matches(o.Labels()) {
+				continue
+			}
+			var pod podfacts.Facts
+			if pod, err = podfacts.Of(o); err != nil {
+				return
+			}
+			if pod.Active() && !gone[pod.UID] {
+				active = append(active, pod)
+			}
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	return victims(active, related, max(0, min(len(active)-int(replicas(set)), burst)), time.Now()), nil
 }
 
 func replicas(set *appsv1.ReplicaSet) int32 {
@@ -37,81 +72,27 @@ func replicas(set *appsv1.ReplicaSet) int32 {
 	return *set.Spec.Replicas
 }
 
-// create makes pods in batches of 1, 2, 4 ..., and stops after a batch in which one failed: when a quota or a webhook
-// refuses, it refuses all, and asking a thousand times would help nobody.
+// deletesAtOnce bounds the deletions of one set that are under way.
+const deletesAtOnce = 32
+
 func (c *Controller) create(ctx context.Context, set *appsv1.ReplicaSet, count int) error {
-	for batch := 1; count > 0; batch *= 2 {
-		batch = min(batch, count)
-		errs := make([]error, batch)
-		var group sync.WaitGroup
-		for i := range batch {
-			group.Go(func() { errs[i] = c.createOne(ctx, set) })
+	return podcontrol.SlowStart(c.logger, count, func() error {
+		made, err := c.pods.Create(ctx, set, podcontrol.FromTemplate(&set.Spec.Template, set, Kind))
+		if made != nil {
+			c.wrote.Wrote(set.UID, made.ResourceVersion)
 		}
-		group.Wait()
-		if err := cmp.Or(errs...); err != nil {
-			return err
+		return err
+	})
+}
+
+func (c *Controller) remove(ctx context.Context, set *appsv1.ReplicaSet, pods []podfacts.Facts) error {
+	return podcontrol.Each(c.logger, len(pods), deletesAtOnce, func(i int) error {
+		err := c.pods.Delete(ctx, set, pods[i].Name, pods[i].UID)
+		if err == nil {
+			c.noteDeleted(set.UID, pods[i].UID, set.Namespace+"/"+pods[i].Name)
 		}
-		count -= batch
-	}
-	return nil
-}
-
-func (c *Controller) createOne(ctx context.Context, set *appsv1.ReplicaSet) error {
-	pod := fromTemplate(set) // one for each: encoding it writes into it
-	made, err := c.client.CoreV1().Pods(set.Namespace).Create(ctx, pod, metav1.CreateOptions{})
-	if apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
-		return nil // the set will go, too
-	}
-	if err != nil {
-		c.recorder.Eventf(set, corev1.EventTypeWarning, "FailedCreate", "Error creating: %v", err)
 		return err
-	}
-	c.wrote.Wrote(set.UID, made.ResourceVersion)
-	c.recorder.Eventf(set, corev1.EventTypeNormal, "SuccessfulCreate", "Created pod: %v", made.Name)
-	return nil
-}
-
-func fromTemplate(set *appsv1.ReplicaSet) *corev1.Pod {
-	template := set.Spec.Template.DeepCopy()
-	return &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{
-			Namespace:       set.Namespace,
-			GenerateName:    set.Name + "-",
-			Labels:          template.Labels,
-			Annotations:     template.Annotations,
-			Finalizers:      template.Finalizers,
-			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(set, Kind)},
-		},
-		Spec: template.Spec,
-	}
-}
-
-func (c *Controller) remove(ctx context.Context, set *appsv1.ReplicaSet, pods []*corev1.Pod) error {
-	errs := make([]error, len(pods))
-	var group sync.WaitGroup
-	slots := make(chan struct{}, 32)
-	for i, pod := range pods {
-		group.Go(func() {
-			slots <- struct{}{}
-			defer func() { <-slots }()
-			errs[i] = c.removeOne(ctx, set, pod)
-		})
-	}
-	group.Wait()
-	return cmp.Or(errs...)
-}
-
-func (c *Controller) removeOne(ctx context.Context, set *appsv1.ReplicaSet, pod *corev1.Pod) error {
-	err := c.client.CoreV1().Pods(pod.Namespace).Delete(ctx, pod.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &pod.UID}})
-	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
-		c.recorder.Eventf(set, corev1.EventTypeWarning, "FailedDelete", "Error deleting: %v", err)
-		return err
-	}
-	c.noteDeleted(set.UID, pod.UID)
-	if err == nil {
-		c.recorder.Eventf(set, corev1.EventTypeNormal, "SuccessfulDelete", "Deleted pod: %v", pod.Name)
-	}
-	return nil
+	})
 }
 
 // relatedPods counts, by node, the active pods of all sets that have the same controller: during a rolling update pods
@@ -131,13 +112,17 @@ func (c *Controller) relatedPods(set *appsv1.ReplicaSet) (map[string]int, error)
 	}
 	onNode := map[string]int{}
 	for _, uid := range sets {
-		pods, err := c.pods.ByIndex(controllerIndex, string(uid))
+		pods, err := c.podInformer.Indexer().ByIndex(controllerIndex, string(uid))
 		if err != nil {
 			return nil, err
 		}
-		for _, pod := range pods {
-			if pod.DeletionTimestamp == nil && pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed {
-				onNode[pod.Spec.NodeName]++
+		for _, o := range pods {
+			pod, err := podfacts.Of(o)
+			if err != nil {
+				return nil, err
+			}
+			if pod.Active() && o.Namespace() == set.Namespace {
+				onNode[pod.Node]++
 			}
 		}
 	}

@@ -10,13 +10,12 @@ import (
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 )
 
 // updateStatus writes what the set has. wait is when a ready pod becomes available next, 0 when none will.
-func (c *Controller) updateStatus(ctx context.Context, set *appsv1.ReplicaSet, active []*corev1.Pod, terminating int32, failed error) (wait time.Duration, err error) {
-	status, wait := newStatus(set, active, terminating, time.Now())
-	setFailure(&status, set, len(active), failed)
+func (c *Controller) updateStatus(ctx context.Context, set *appsv1.ReplicaSet, has counts, failed error) (wait time.Duration, err error) {
+	status, wait := newStatus(set, has), has.next
+	setFailure(&status, set, has.active, failed)
 	if apiequality.Semantic.DeepEqual(set.Status, status) {
 		return wait, nil
 	}
@@ -32,31 +31,14 @@ func (c *Controller) updateStatus(ctx context.Context, set *appsv1.ReplicaSet, a
 	return wait, err
 }
 
-func newStatus(set *appsv1.ReplicaSet, active []*corev1.Pod, terminating int32, now time.Time) (status appsv1.ReplicaSetStatus, wait time.Duration) {
-	status = *set.Status.DeepCopy()
-	status.Replicas = int32(len(active))
-	status.FullyLabeledReplicas, status.ReadyReplicas, status.AvailableReplicas = 0, 0, 0
+func newStatus(set *appsv1.ReplicaSet, has counts) appsv1.ReplicaSetStatus {
+	status := *set.Status.DeepCopy()
+	terminating := int32(has.terminating)
+	status.Replicas, status.FullyLabeledReplicas = int32(has.active), int32(has.labeled)
+	status.ReadyReplicas, status.AvailableReplicas = int32(has.ready), int32(has.available)
 	status.TerminatingReplicas = &terminating
 	status.ObservedGeneration = set.Generation
-	template := labels.Set(set.Spec.Template.Labels).AsSelectorPreValidated()
-	minReady := time.Duration(set.Spec.MinReadySeconds) * time.Second
-	for _, pod := range active {
-		if template.Matches(labels.Set(pod.Labels)) {
-			status.FullyLabeledReplicas++
-		}
-		since, ok := readySince(pod)
-		if !ok {
-			continue
-		}
-		status.ReadyReplicas++
-		switch left := minReady - now.Sub(since); {
-		case minReady == 0, !since.IsZero() && left <= 0:
-			status.AvailableReplicas++
-		case !since.IsZero() && (wait == 0 || left < wait):
-			wait = left
-		}
-	}
-	return status, wait
+	return status
 }
 
 // setFailure keeps the condition ReplicaFailure, which is there only while creating or deleting fails.

@@ -4,27 +4,28 @@ import (
 	"cmp"
 	"math"
 	"slices"
-	"strconv"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"vigil/controllers/internal/podfacts"
 )
 
 // victims chooses the pods that are missed least, in upstream's order (kubernetes/pkg/controller, ActivePodsWithRanks):
 // without a node, not yet running, not ready, cheap to delete by annotation, on a node with many relatives, ready for a
 // shorter time (by powers of two, so that small differences do not matter), often restarted, young.
-func victims(pods []*corev1.Pod, related map[string]int, count int, now time.Time) []*corev1.Pod {
+func victims(pods []podfacts.Facts, related map[string]int, count int, now time.Time) []podfacts.Facts {
 	sorted := slices.Clone(pods)
-	slices.SortStableFunc(sorted, func(a, b *corev1.Pod) int {
+	slices.SortStableFunc(sorted, func(a, b podfacts.Facts) int {
 		return cmp.Or(
-			boolFirst(a.Spec.NodeName == "", b.Spec.NodeName == ""),
+			boolFirst(a.Node == "", b.Node == ""),
 			cmp.Compare(phaseRank(a), phaseRank(b)),
-			boolFirst(!ready(a), !ready(b)),
-			cmp.Compare(deletionCost(a), deletionCost(b)),
-			cmp.Compare(related[b.Spec.NodeName], related[a.Spec.NodeName]),
+			boolFirst(!a.Ready, !b.Ready),
+			cmp.Compare(a.DeletionCost, b.DeletionCost),
+			cmp.Compare(related[b.Node], related[a.Node]),
 			cmp.Compare(readyMagnitude(now, a), readyMagnitude(now, b)),
-			cmp.Compare(restarts(b), restarts(a)),
-			cmp.Compare(magnitude(now, a.CreationTimestamp.Time), magnitude(now, b.CreationTimestamp.Time)),
+			cmp.Compare(b.Restarts, a.Restarts),
+			cmp.Compare(magnitude(now, a.Created), magnitude(now, b.Created)),
 			cmp.Compare(a.UID, b.UID),
 		)
 	})
@@ -41,8 +42,8 @@ func boolFirst(a, b bool) int {
 	return 1
 }
 
-func phaseRank(pod *corev1.Pod) int {
-	switch pod.Status.Phase {
+func phaseRank(pod podfacts.Facts) int {
+	switch pod.Phase {
 	case corev1.PodPending, "":
 		return 0
 	case corev1.PodRunning:
@@ -51,32 +52,11 @@ func phaseRank(pod *corev1.Pod) int {
 	return 1
 }
 
-func ready(pod *corev1.Pod) bool {
-	_, ok := readySince(pod)
-	return ok
-}
-
-// readySince says whether a pod is ready and since when: the zero time if whoever made it ready did not say.
-func readySince(pod *corev1.Pod) (since time.Time, ready bool) {
-	for _, c := range pod.Status.Conditions {
-		if c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue {
-			return c.LastTransitionTime.Time, true
-		}
+func readyMagnitude(now time.Time, pod podfacts.Facts) int {
+	if !pod.Ready || !pod.HasTime {
+		return -1
 	}
-	return time.Time{}, false
-}
-
-func readyMagnitude(now time.Time, pod *corev1.Pod) int {
-	since, _ := readySince(pod)
-	return magnitude(now, since)
-}
-
-func deletionCost(pod *corev1.Pod) int64 {
-	cost, err := strconv.ParseInt(pod.Annotations[corev1.PodDeletionCost], 10, 32)
-	if err != nil {
-		return 0
-	}
-	return cost
+	return magnitude(now, time.Unix(pod.ReadySince, 0))
 }
 
 // magnitude sorts ages into powers of two of their nanoseconds, as upstream does; what has not begun is youngest.
@@ -86,12 +66,4 @@ func magnitude(now, since time.Time) int {
 		return -1
 	}
 	return int(math.Log2(float64(age)))
-}
-
-func restarts(pod *corev1.Pod) int32 {
-	var highest int32
-	for _, s := range pod.Status.ContainerStatuses {
-		highest = max(highest, s.RestartCount)
-	}
-	return highest
 }

@@ -1,6 +1,7 @@
 package replicaset
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -8,6 +9,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"vigil/controllers/internal/podfacts"
 )
 
 var epoch = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
@@ -15,9 +18,13 @@ var epoch = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 // testPod is a running pod on node n that has been ready for an hour and is two hours old, changed.
 func testPod(name string, changes ...func(*corev1.Pod)) *corev1.Pod {
 	pod := &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name), CreationTimestamp: metav1.NewTime(epoch.Add(-2 * time.Hour))},
-		Spec:       corev1.PodSpec{NodeName: "n"},
-		Status:     corev1.PodStatus{Phase: corev1.PodRunning, ContainerStatuses: []corev1.ContainerStatus{{}}},
+		ObjectMeta: metav1.ObjectMeta{
+			Name: name, Namespace: "default", UID: types.UID(name), CreationTimestamp: metav1.NewTime(epoch.Add(-2 * time.Hour)),
+			Labels:          map[string]string{"app": "web"},
+			OwnerReferences: []metav1.OwnerReference{{Kind: "ReplicaSet", Name: "web", UID: "set", Controller: new(true)}},
+		},
+		Spec:   corev1.PodSpec{NodeName: "n"},
+		Status: corev1.PodStatus{Phase: corev1.PodRunning, ContainerStatuses: []corev1.ContainerStatus{{}}},
 	}
 	readyFor(time.Hour)(pod)
 	for _, change := range changes {
@@ -65,22 +72,23 @@ func TestVictims(t *testing.T) {
 		{"young before old", []*corev1.Pod{testPod("z", old(time.Hour)), testPod("a", old(24*time.Hour))}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			names := func(pods []*corev1.Pod) string {
+			names := func(pods []podfacts.Facts) string {
 				var b strings.Builder
 				for _, p := range pods {
 					b.WriteString(p.Name)
 				}
 				return b.String()
 			}
-			reversed := make([]*corev1.Pod, 0, len(test.pods))
-			for i := range test.pods {
-				reversed = append(reversed, test.pods[len(test.pods)-1-i])
+			var wanted, reversed []podfacts.Facts
+			for _, pod := range test.pods {
+				wanted = append(wanted, podfacts.OfPod(pod))
+				reversed = slices.Insert(reversed, 0, podfacts.OfPod(pod))
 			}
 			related := map[string]int{"n": 2, "crowded": 3}
-			if got, want := names(victims(reversed, related, 9, epoch)), names(test.pods); got != want {
+			if got, want := names(victims(reversed, related, 9, epoch)), names(wanted); got != want {
 				t.Errorf("got %s, want %s", got, want)
 			}
-			if got := victims(reversed, related, 1, epoch); len(got) != 1 || got[0] != test.pods[0] {
+			if got := victims(reversed, related, 1, epoch); len(got) != 1 || got[0] != wanted[0] {
 				t.Errorf("one victim: got %s", names(got))
 			}
 		})

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -19,7 +20,7 @@ import (
 
 	"vigil/controllers/internal/served"
 	"vigil/informer"
-	"vigil/informer/work"
+	"vigil/informer/workqueue"
 	"vigil/kinds/quota"
 )
 
@@ -40,7 +41,7 @@ type Config struct {
 	Discovery discovery.DiscoveryInterface
 	Informers *informer.Factory // run by the caller
 	Logger    *slog.Logger
-	Metrics   *work.Metrics
+	Metrics   *workqueue.Metrics
 }
 
 // Controller keeps the status of all quotas.
@@ -48,13 +49,14 @@ type Controller struct {
 	client    kubernetes.Interface
 	metadata  metadata.Interface
 	discovery discovery.DiscoveryInterface
-	queue     *work.Queue
+	queue     *workqueue.Queue
 
 	informers []*informer.Informer
 	quotas    informer.Lister[*corev1.ResourceQuota]
 	pods      informer.Lister[*corev1.Pod]
 	services  informer.Lister[*corev1.Service]
 	claims    informer.Lister[*corev1.PersistentVolumeClaim]
+	devices   informer.Lister[*resourcev1.ResourceClaim] // claims on devices
 
 	mu       sync.Mutex
 	versions map[schema.GroupResource]string // of resources that are counted, as found out so far
@@ -67,19 +69,21 @@ func New(config Config) *Controller {
 	}
 	quotas, pods := informer.ResourceOf[*corev1.ResourceQuota](), informer.ResourceOf[*corev1.Pod]()
 	services, claims := informer.ResourceOf[*corev1.Service](), informer.ResourceOf[*corev1.PersistentVolumeClaim]()
-	for _, r := range []*informer.Resource{&quotas, &pods, &services, &claims} {
+	resourceClaims := informer.ResourceOf[*resourcev1.ResourceClaim]()
+	for _, r := range []*informer.Resource{&quotas, &pods, &services, &claims, &resourceClaims} {
 		r.DropManagedFields = true
 	}
 	c := &Controller{
 		client: config.Client, metadata: config.Metadata, discovery: config.Discovery,
-		queue:    work.New(work.Config{Name: "resourcequota", Logger: config.Logger, Metrics: config.Metrics}),
+		queue:    workqueue.New(workqueue.Config{Name: "resourcequota", Logger: config.Logger, Metrics: config.Metrics}),
 		quotas:   informer.ListerFor[*corev1.ResourceQuota](config.Informers.Informer(quotas)),
 		pods:     informer.ListerFor[*corev1.Pod](config.Informers.Informer(pods)),
 		services: informer.ListerFor[*corev1.Service](config.Informers.Informer(services)),
 		claims:   informer.ListerFor[*corev1.PersistentVolumeClaim](config.Informers.Informer(claims)),
+		devices:  informer.ListerFor[*resourcev1.ResourceClaim](config.Informers.Informer(resourceClaims)),
 		versions: map[schema.GroupResource]string{},
 	}
-	c.informers = []*informer.Informer{c.quotas.Informer(), c.pods.Informer(), c.services.Informer(), c.claims.Informer()}
+	c.informers = []*informer.Informer{c.quotas.Informer(), c.pods.Informer(), c.services.Informer(), c.claims.Informer(), c.devices.Informer()}
 	c.quotas.Informer().AddHandlerWithResync(informer.EventHandler{
 		OnAdd: func(o *informer.Object, _ bool) { c.queue.Add(o.NamespacedName()) },
 		OnUpdate: func(old, o *informer.Object) {
@@ -93,6 +97,7 @@ func New(config Config) *Controller {
 	gone := informer.EventHandler{OnDelete: func(o *informer.Object, _ bool) { c.freed(o.Namespace()) }}
 	c.services.Informer().AddHandler(gone)
 	c.claims.Informer().AddHandler(gone)
+	c.devices.Informer().AddHandler(gone)
 	gone.OnUpdate = func(old, o *informer.Object) {
 		// A pod that ends uses nothing more. To see that costs decoding it, so it is not looked at where nothing is limited.
 		if len(c.quotas.Informer().Indexer().List(o.Namespace())) > 0 && ended(old) != ended(o) {
@@ -200,6 +205,9 @@ func (c *Controller) usage(ctx context.Context, q *corev1.ResourceQuota) (used c
 	if err = sum(quota.For(claims), eachOf(c.claims, q.Namespace)); err != nil {
 		return nil, false, err
 	}
+	if err = sum(quota.For(resourceClaims), eachOf(c.devices, q.Namespace)); err != nil {
+		return nil, false, err
+	}
 	for _, name := range names {
 		if _, ok := used[name]; ok {
 			continue
@@ -223,6 +231,8 @@ var (
 	pods     = schema.GroupResource{Resource: "pods"}
 	services = schema.GroupResource{Resource: "services"}
 	claims   = schema.GroupResource{Resource: "persistentvolumeclaims"}
+
+	resourceClaims = schema.GroupResource{Group: resourcev1.GroupName, Resource: "resourceclaims"}
 )
 
 // count asks the server how many objects of a resource there are. Of resources that it does not have there are none.

@@ -2,9 +2,11 @@
 // ConfigMap kube-root-ca.crt with the certificates by which they know the server. Both are made again when somebody deletes them, and the
 // ConfigMap is put right when somebody changes it.
 //
-// Only the objects of these names are watched, not all ServiceAccounts and ConfigMaps.
+// Of ConfigMaps only those of this name are watched.
 //
-// Follows upstream's pkg/controller/serviceaccount (ServiceAccountsController) and pkg/controller/certificates/rootcacertpublisher.
+// Two more controllers look after the Secrets that hold tokens of service accounts: Tokens fills them, Cleaner removes what nobody uses.
+//
+// Follows upstream's pkg/controller/serviceaccount and pkg/controller/certificates/rootcacertpublisher.
 package serviceaccount
 
 import (
@@ -22,7 +24,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"vigil/informer"
-	"vigil/informer/work"
+	"vigil/informer/workqueue"
 )
 
 const (
@@ -46,7 +48,7 @@ type Config struct {
 	Informers *informer.Factory    // run by the caller
 	RootCA    []byte               // PEM; empty: no ConfigMap is kept
 	Logger    *slog.Logger
-	Metrics   *work.Metrics
+	Metrics   *workqueue.Metrics
 }
 
 // Controller keeps the two objects in every namespace.
@@ -54,7 +56,7 @@ type Controller struct {
 	client    kubernetes.Interface
 	publisher kubernetes.Interface
 	rootCA    string
-	queue     *work.Queue // of namespaces, as names without a namespace
+	queue     *workqueue.Queue // of namespaces, as names without a namespace
 
 	informers  []*informer.Informer
 	namespaces informer.Lister[*corev1.Namespace]
@@ -67,16 +69,15 @@ func New(config Config) *Controller {
 	if config.Logger == nil {
 		config.Logger = slog.New(slog.DiscardHandler)
 	}
-	namespaces, accounts, configMaps := informer.ResourceOf[*corev1.Namespace](), informer.ResourceOf[*corev1.ServiceAccount](), informer.ResourceOf[*corev1.ConfigMap]()
-	accounts.FieldSelector = "metadata.name=" + Account
+	namespaces, configMaps := informer.ResourceOf[*corev1.Namespace](), informer.ResourceOf[*corev1.ConfigMap]()
 	configMaps.FieldSelector = "metadata.name=" + RootCA
-	namespaces.DropManagedFields, accounts.DropManagedFields, configMaps.DropManagedFields = true, true, true
+	namespaces.DropManagedFields, configMaps.DropManagedFields = true, true
 	c := &Controller{
 		client:    config.Client,
 		publisher: config.Publisher,
 		rootCA:    string(config.RootCA),
-		queue:     work.New(work.Config{Name: "serviceaccount", Logger: config.Logger, Metrics: config.Metrics}),
-		accounts:  config.Informers.Informer(accounts),
+		queue:     workqueue.New(workqueue.Config{Name: "serviceaccount", Logger: config.Logger, Metrics: config.Metrics}),
+		accounts:  allAccounts(config.Informers).Informer(),
 	}
 	if c.publisher == nil {
 		c.publisher = c.client
@@ -88,7 +89,11 @@ func New(config Config) *Controller {
 		OnAdd:    func(o *informer.Object, _ bool) { c.queue.Add(o.NamespacedName()) },
 		OnUpdate: func(_, o *informer.Object) { c.queue.Add(o.NamespacedName()) },
 	})
-	c.accounts.AddHandler(informer.EventHandler{OnDelete: func(o *informer.Object, _ bool) { in(o) }})
+	c.accounts.AddHandler(informer.EventHandler{OnDelete: func(o *informer.Object, _ bool) {
+		if o.Name() == Account {
+			in(o)
+		}
+	}})
 	if c.rootCA != "" {
 		c.configMaps = informer.ListerFor[*corev1.ConfigMap](config.Informers.Informer(configMaps))
 		c.configMaps.Informer().AddHandler(informer.EventHandler{

@@ -27,7 +27,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"vigil/informer"
-	"vigil/informer/work"
+	"vigil/informer/workqueue"
 )
 
 const (
@@ -44,13 +44,13 @@ type Config struct {
 	Client    kubernetes.Interface
 	Informers *informer.Factory // run by the caller
 	Logger    *slog.Logger
-	Metrics   *work.Metrics
+	Metrics   *workqueue.Metrics
 }
 
 // Controller looks after ServiceCIDRs.
 type Controller struct {
 	client    kubernetes.Interface
-	queue     *work.Queue
+	queue     *workqueue.Queue
 	cidrs     informer.Lister[*networkingv1.ServiceCIDR]
 	addresses informer.Lister[*networkingv1.IPAddress]
 	now       func() time.Time
@@ -65,7 +65,7 @@ func New(config Config) *Controller {
 	cidrs.DropManagedFields, addresses.DropManagedFields = true, true
 	c := &Controller{
 		client:    config.Client,
-		queue:     work.New(work.Config{Name: "servicecidr", Logger: config.Logger, Metrics: config.Metrics}),
+		queue:     workqueue.New(workqueue.Config{Name: "servicecidr", Logger: config.Logger, Metrics: config.Metrics}),
 		cidrs:     informer.ListerFor[*networkingv1.ServiceCIDR](config.Informers.Informer(cidrs)),
 		addresses: informer.ListerFor[*networkingv1.IPAddress](config.Informers.Informer(addresses)),
 		now:       time.Now,

@@ -16,7 +16,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"vigil/informer"
-	"vigil/informer/work"
+	"vigil/informer/workqueue"
 )
 
 const workers = 2
@@ -34,14 +34,14 @@ type Config struct {
 	Claims, Volumes, Classes kubernetes.Interface
 	Informers                *informer.Factory // run by the caller
 	Logger                   *slog.Logger
-	Metrics                  *work.Metrics
+	Metrics                  *workqueue.Metrics
 }
 
 // Controller protects what is in use.
 type Controller struct {
 	config Config
 
-	claimQueue, volumeQueue, classQueue *work.Queue
+	claimQueue, volumeQueue, classQueue *workqueue.Queue
 
 	pods    *informer.Informer
 	claims  informer.Lister[*corev1.PersistentVolumeClaim]
@@ -54,8 +54,8 @@ func New(config Config) *Controller {
 	if config.Logger == nil {
 		config.Logger = slog.New(slog.DiscardHandler)
 	}
-	queue := func(name string) *work.Queue {
-		return work.New(work.Config{Name: name, Logger: config.Logger, Metrics: config.Metrics})
+	queue := func(name string) *workqueue.Queue {
+		return workqueue.New(workqueue.Config{Name: name, Logger: config.Logger, Metrics: config.Metrics})
 	}
 	pods, claims := informer.ResourceOf[*corev1.Pod](), informer.ResourceOf[*corev1.PersistentVolumeClaim]()
 	volumes, classes := informer.ResourceOf[*corev1.PersistentVolume](), informer.ResourceOf[*storagev1.VolumeAttributesClass]()

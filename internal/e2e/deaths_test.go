@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -286,47 +285,100 @@ func (c *cluster) containerd() int {
 	return 0
 }
 
-// cutPower kills everything that this machine runs for the cluster, until nothing is left: Vigil, containerd, shims, containers.
+// cutPower kills all that runs here but the tests, until nothing is left: Vigil, containerd, shims, containers, and what runs for a moment only
+// (runc while it starts a container, a plug-in of the network) and would go on to mount and unmount.
 func (c *cluster) cutPower() {
 	c.t.Helper()
 	c.kill()
 	c.until("everything is dead", func() error {
-		var left []string
-		for _, name := range []string{filepath.Base(program(c.t)), "containerd", "containerd-shim", "runc", "pause", "demo"} {
-			for _, pid := range processes(c.t, name) {
-				left = append(left, name)
-				_ = syscall.Kill(pid, syscall.SIGKILL) // whether it has ended is looked at next
-			}
+		left := strangers(c.t)
+		for _, pid := range left {
+			_ = syscall.Kill(pid, syscall.SIGKILL) // whether it has ended is looked at next
 		}
 		if len(left) > 0 {
-			return fmt.Errorf("%v live", left)
+			return fmt.Errorf("processes %v live", left)
 		}
 		return nil
 	})
 }
 
-// boot takes away what a machine has lost when it starts again: mounts, network namespaces, what is in /run, links of pods.
+// strangers are the processes of this PID namespace that run another program than the tests'.
+func strangers(t testing.TB) (pids []int) {
+	t.Helper()
+	own, err := os.Readlink("/proc/self/exe")
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, err := filepath.Glob("/proc/[0-9]*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, dir := range all {
+		pid, err := strconv.Atoi(filepath.Base(dir))
+		if err != nil || pid == 1 {
+			continue
+		}
+		// One that has ended and was not waited for has no program any more.
+		if program, err := os.Readlink(filepath.Join(dir, "exe")); err == nil && program == own {
+			continue
+		}
+		if _, err := os.Stat(dir); err == nil {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
+
+// boot takes away what a machine has lost when it starts again: mounts, network namespaces, what is in /run, links of pods. An unmount takes
+// away what is mounted below and, where mounts are shared, its copies: so it looks again after each.
 func (c *cluster) boot() {
+	c.t.Helper()
+	for {
+		mounts := c.mounts()
+		if len(mounts) == 0 {
+			break
+		}
+		last := mounts[len(mounts)-1]
+		if err := syscall.Unmount(last, syscall.MNT_DETACH); err != nil {
+			c.t.Fatalf("unmount %s: %v", last, err)
+		}
+	}
+	for _, path := range append(c.state(), "/run/vigil") {
+		if err := os.RemoveAll(path); err != nil {
+			c.t.Fatal(err)
+		}
+	}
+}
+
+// mounts are those of the cluster's data directory, its container runtime and its pods' networks, in the order in which they were made.
+func (c *cluster) mounts() (paths []string) {
 	c.t.Helper()
 	mounts, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	lines := slices.Collect(strings.Lines(string(mounts)))
-	for _, line := range slices.Backward(lines) {
-		if at := strings.Fields(line)[4]; strings.HasPrefix(at, c.dataDir+"/") || strings.HasPrefix(at, "/run/netns/cni-") || strings.HasPrefix(at, "/run/netns/vigil-") || strings.HasPrefix(at, "/run/vigil/") {
-			if err := syscall.Unmount(at, syscall.MNT_DETACH); err != nil {
-				c.t.Fatalf("unmount %s: %v", at, err)
+	for line := range strings.Lines(string(mounts)) {
+		at := strings.Fields(line)[4]
+		for _, prefix := range []string{c.dataDir + "/", "/run/netns/cni-", "/run/netns/vigil-", "/run/vigil/"} {
+			if strings.HasPrefix(at, prefix) {
+				paths = append(paths, at)
+				break
 			}
 		}
 	}
-	namespaces, err := filepath.Glob("/run/netns/[cv]*-*")
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	for _, path := range append(namespaces, "/run/vigil") {
-		if err := os.RemoveAll(path); err != nil {
+	return paths
+}
+
+// state are the files of clusters in /run.
+func (c *cluster) state() []string {
+	c.t.Helper()
+	var all []string
+	for _, pattern := range []string{"/run/netns/cni-*", "/run/netns/vigil-*", "/run/vigil/*"} {
+		files, err := filepath.Glob(pattern)
+		if err != nil {
 			c.t.Fatal(err)
 		}
+		all = append(all, files...)
 	}
+	return all
 }

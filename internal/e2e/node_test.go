@@ -20,8 +20,8 @@ func TestNode(t *testing.T) {
 		{"pods", []story{
 			{"too much disk", overDisk}, {"top", top}, {"bad commands", badCommands}, {"crashes", crashes}, {"probes", probes},
 			{"bad config", badConfig}, {"bad images", badImages}, {"bad requests", badRequests}, {"bad volumes", badVolumes}, {"too much memory", outOfMemory}, {"does not fit", doesNotFit},
-			{"claims", claims}, {"debug", debug}, {"files", files}, {"init", initContainers}, {"killed", killed}, {"logs", logs}, {"ports", ports},
-			{"resize", resize}, {"sessions", sessions}, {"termination", termination},
+			{"about the node", aboutNode}, {"claims", claims}, {"confined", confined}, {"debug", debug}, {"files", files}, {"forced", forced}, {"init", initContainers}, {"killed", killed}, {"logs", logs}, {"ports", ports},
+			{"resize", resize}, {"sandbox dies", sandboxDies}, {"sessions", sessions}, {"termination", termination},
 		}},
 		{"maintenance", []story{{"drain", drain}}},
 	}

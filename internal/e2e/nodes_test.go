@@ -209,3 +209,13 @@ func TestJoinedNode(t *testing.T) {
 		c.running("next")
 	})
 }
+
+// TestTwoNodes_Everywhere has the API server listen at all addresses, that of the network between the nodes among them.
+func TestTwoNodes_Everywhere(t *testing.T) {
+	c := start(t, "--nodes", "2", "--bind-address", "0.0.0.0")
+	c.apply(manifest("two", `nodeName: node-2, containers: [{name: c, image: "demo:1"}]`))
+	two := c.running("two")
+	if page := c.demo("two", "fetch", "http://"+two.Status.PodIP+":8080/hostname"); page != "two\n" {
+		t.Errorf("a pod of the second node says %q", page)
+	}
+}

@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// patience is how long goroutines that were told to end may take.
-const patience = 10 * time.Second
+// patience is how long goroutines that were told to end may take. It is no measure of speed.
+const patience = 5 * time.Minute
 
 // Main runs the tests and exits. After passing tests it waits for the goroutines that are in code of the given packages
 // (and those below them), and exits with 1 when some stay.

@@ -3,7 +3,11 @@ package lint
 import (
 	"encoding/json"
 	"errors"
+	"go/ast"
 	"go/format"
+	"go/parser"
+	"go/token"
+	"go/types"
 	"io"
 	"io/fs"
 	"os"
@@ -170,4 +174,92 @@ func TestFilesAreFormatted(t *testing.T) {
 	if seen < 20 {
 		t.Errorf("only %d Go files were found", seen)
 	}
+}
+
+// skips are the conditions under which a test may skip itself, each with the reason. Whatever a machine may lack is for internal/need.
+var skips = map[string]string{
+	"testing.Short()":     "the run without -short does it",
+	"raceEnabled":         "the run without -race does it",
+	"tree.Version() != 1": "cgroups v2 have no such behaviour",
+}
+
+func TestSkipsHaveReasons(t *testing.T) {
+	seen := 0
+	sources(t, func(path string, source []byte) error {
+		if filepath.Base(filepath.Dir(path)) == "need" || !strings.Contains(string(source), ".Skip") {
+			return nil
+		}
+		files := token.NewFileSet()
+		file, err := parser.ParseFile(files, path, source, 0)
+		if err != nil {
+			return err
+		}
+		var conditions []string // of the ifs around a node
+		var within []ast.Node
+		ast.Inspect(file, func(n ast.Node) bool {
+			if n == nil {
+				if _, ok := within[len(within)-1].(*ast.IfStmt); ok {
+					conditions = conditions[:len(conditions)-1]
+				}
+				within = within[:len(within)-1]
+				return true
+			}
+			within = append(within, n)
+			switch n := n.(type) {
+			case *ast.IfStmt:
+				conditions = append(conditions, types.ExprString(n.Cond))
+			case *ast.CallExpr:
+				if !isSkip(n) {
+					break
+				}
+				seen++
+				if len(conditions) == 0 || skips[conditions[len(conditions)-1]] == "" {
+					t.Errorf("%s skips a test: say by internal/need what the machine lacks", files.Position(n.Pos()))
+				}
+			}
+			return true
+		})
+		return nil
+	})
+	if seen == 0 {
+		t.Error("no test that skips itself was found: is this still looking where they are?")
+	}
+}
+
+// sources calls visit for each Go file of this module, by its path from here.
+func sources(t *testing.T, visit func(path string, source []byte) error) {
+	t.Helper()
+	root := filepath.Join("..", "..")
+	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if entry.IsDir() {
+			if _, err := os.Stat(filepath.Join(path, "go.mod")); entry.Name() == ".git" || entry.Name() == "bin" || err == nil && path != root {
+				return filepath.SkipDir
+			}
+			return nil
+		}
+		if !strings.HasSuffix(path, ".go") {
+			return nil
+		}
+		source, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		return visit(path, source)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// isSkip finds t.Skip, b.Skipf and the like.
+func isSkip(call *ast.CallExpr) bool {
+	method, ok := call.Fun.(*ast.SelectorExpr)
+	if !ok || !slices.Contains([]string{"Skip", "Skipf", "SkipNow"}, method.Sel.Name) {
+		return false
+	}
+	receiver, ok := method.X.(*ast.Ident)
+	return ok && slices.Contains([]string{"t", "b", "tb", "f"}, receiver.Name)
 }

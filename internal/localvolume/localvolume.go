@@ -1,4 +1,4 @@
-// Package localvolume is what the provisioner of local volumes (controllers/provisioner) and the nodes that have them (kubelet/localvolumes)
+// Package localvolume is what the provisioner of local volumes (controllers/localprovisioner) and the nodes that have them (kubelet/localvolumes)
 // say to each other. They meet in the Node object alone, so that a node needs no right on volumes of others:
 //
 //	annotation of the Node            written by    means

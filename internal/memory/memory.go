@@ -14,19 +14,23 @@ import (
 	"time"
 )
 
-// The Trimmer looks once a second. It trims when less than calm was allocated since it looked last, and the heap holds more than least,
-// and more than a quarter of what lives, beyond that.
+// The Trimmer looks once a second. It trims when less than calm, or a calmth of what lives, was allocated since it looked last, and the
+// heap holds more than least, and more than a quarter of what lives, beyond that. What a process allocates that only keeps alive what it
+// has grows with that: a thousand nodes renew their leases.
 const (
 	interval = time.Second
 	calm     = 2 << 20  // bytes
+	calmth   = 32       // of the live heap
 	least    = 16 << 20 // bytes
+	apart    = 60       // looks between two trims, when there was no burst between them
 )
 
 // A Trimmer gives memory back to the system once a burst of work is over. The zero value works.
 //
 // After the start, which is a burst, too, the pages of the program's file that only starting has needed go as well.
 //
-// A trim is a whole garbage collection, so two of them have at least as much allocated between them as makes one worth while.
+// A trim is a whole garbage collection, so two of them have at least as much allocated between them as makes one worth while, and a
+// burst or a minute.
 type Trimmer struct {
 	trim func()               // for tests; nil: collect and give back
 	read func() (stats stats) // for tests; nil: the runtime's
@@ -34,6 +38,8 @@ type Trimmer struct {
 	settled bool   // the first burst, the start, is over
 	last    uint64 // stats.allocated when Run looked last
 	trimmed uint64 // stats.allocated at the last trim
+	quiet   int    // calm looks since the last trim
+	burst   bool   // there was one since the last trim
 }
 
 // stats are the runtime's, in bytes.
@@ -65,16 +71,21 @@ func (t *Trimmer) look() {
 	s := read()
 	since := s.allocated - t.last
 	t.last = s.allocated
-	if since < calm && !t.settled {
+	if since >= max(calm, s.live/calmth) {
+		t.burst = true
+		return
+	}
+	if !t.settled {
 		t.settled = true
 		dropProgram()
 	}
+	t.quiet++
 	worth := max(least, s.live/4)
-	if since >= calm || s.heap < s.live+worth || s.allocated-t.trimmed < worth {
+	if s.heap < s.live+worth || s.allocated-t.trimmed < worth || !t.burst && t.quiet < apart {
 		return
 	}
 	trim()
-	t.trimmed = s.allocated
+	t.trimmed, t.quiet, t.burst = s.allocated, 0, false
 }
 
 func readStats() stats {

@@ -11,13 +11,14 @@ func TestTrimmer(t *testing.T) {
 	var s stats
 	trims := 0
 	trimmer := &Trimmer{read: func() stats { return s }, trim: func() { trims++ }}
-	story := []struct {
+	type beat struct {
 		name      string
 		allocates uint64
 		live      uint64
 		heap      uint64
 		trims     bool
-	}{
+	}
+	story := []beat{
 		{"begins", 50 * mb, 10 * mb, 60 * mb, false},
 		{"works on", 100 * mb, 40 * mb, 90 * mb, false},
 		{"is calm", mb, 40 * mb, 90 * mb, true},
@@ -29,7 +30,12 @@ func TestTrimmer(t *testing.T) {
 		{"a large heap", 3000 * mb, 4000 * mb, 4500 * mb, false},
 		{"needs more to be worth while", mb, 4000 * mb, 4500 * mb, false},
 		{"as now", mb, 4000 * mb, 5100 * mb, true},
+		{"a large process is never quite still", 100 * mb, 4000 * mb, 5100 * mb, false},
 	}
+	for range apart - 2 {
+		story = append(story, beat{"keeps what it has alive", 100 * mb, 4000 * mb, 5100 * mb, false})
+	}
+	story = append(story, beat{"a minute has passed", 100 * mb, 4000 * mb, 5100 * mb, true})
 	for _, c := range story {
 		before := trims
 		s = stats{allocated: s.allocated + c.allocates, live: c.live, heap: c.heap}

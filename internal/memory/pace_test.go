@@ -10,24 +10,58 @@ import (
 	"time"
 )
 
-func TestPercent(t *testing.T) {
-	for _, tc := range []struct {
-		live uint64
-		want int
+func TestHeadroom(t *testing.T) {
+	const mb = 1 << 20
+	for _, c := range []struct {
+		name   string
+		cycle  cycle
+		before uint64
+		want   uint64
 	}{
-		{0, 1625},
-		{4 << 20, 1625},
-		{64 << 20, 125},
-		{256 << 20, 50},
-		{4 << 30, 26},
+		{"nothing has happened yet", cycle{}, 0, 64 * mb},
+		{"bytes: collecting takes a fiftieth", cycle{n: 1, wall: time.Second, busy: 1, collect: .02, allocated: 80 * mb, live: 64 * mb}, 80 * mb, 80 * mb},
+		{"pointers: collecting takes a sixth", cycle{n: 1, wall: time.Second, busy: 1, collect: .2, allocated: 100 * mb, live: 400 * mb}, 164 * mb, 380 * mb},
+		{"never more than as much as lives, and the floor", cycle{n: 1, wall: time.Second, busy: 1, collect: 1, allocated: 400 * mb, live: 400 * mb}, 164 * mb, 464 * mb},
+		{"one went unseen", cycle{n: 2, wall: 2 * time.Second, busy: 2, collect: .4, allocated: 200 * mb, live: 400 * mb}, 164 * mb, 380 * mb},
+		{"the burst may be over", cycle{n: 1, wall: 10 * time.Second, busy: 1, collect: .1, allocated: 100 * mb, live: 400 * mb}, 464 * mb, 270 * mb},
+		{"it is", cycle{n: 1, wall: 5 * time.Minute, busy: 1, collect: .1, allocated: 100 * mb, live: 400 * mb}, 190 * mb, 164 * mb},
 	} {
-		if got := percent(tc.live); got != tc.want {
-			t.Errorf("%d live bytes: GOGC %d, want %d", tc.live, got, tc.want)
+		if got := c.cycle.headroom(c.before); got/mb != c.want/mb {
+			t.Errorf("%s: %d MB, want %d MB", c.name, got/mb, c.want/mb)
 		}
 	}
 }
 
-// A heap that has grown gets less headroom in proportion, and the process is left as it was found.
+func TestPercent(t *testing.T) {
+	for _, c := range []struct {
+		g        gauge
+		headroom uint64
+		want     int
+	}{
+		{gauge{}, 64 << 20, 1600},
+		{gauge{live: 64 << 20}, 80 << 20, 125},
+		{gauge{live: 300 << 20, roots: 100 << 20}, 200 << 20, 50},
+	} {
+		if got := c.g.percent(c.headroom); got != c.want {
+			t.Errorf("%+v: GOGC %d for %d bytes, want %d", c.g, got, c.headroom, c.want)
+		}
+	}
+}
+
+// TestReadGauge holds the runtime's names against what they are taken for.
+func TestReadGauge(t *testing.T) {
+	runtime.GC()
+	before := readGauge()
+	garbage := make([]byte, 64<<20)
+	runtime.KeepAlive(garbage)
+	runtime.GC()
+	c := readGauge().since(before)
+	if c.allocated < 64<<20 || c.collect <= 0 || c.wall <= 0 || c.n == 0 || c.live == 0 {
+		t.Errorf("%+v", c)
+	}
+}
+
+// A heap of bytes that has grown gets less headroom in proportion, and the process is left as it was found.
 func TestPace(t *testing.T) {
 	t.Setenv("GOGC", "")
 	t.Setenv("GOMEMLIMIT", "")
@@ -40,8 +74,8 @@ func TestPace(t *testing.T) {
 		Pace(ctx)
 	}()
 	large := make([]byte, 512<<20)
-	deadline := time.Now().Add(20 * time.Second)
-	for got := math.MaxInt; got > 60; runtime.Gosched() {
+	deadline := time.Now().Add(5 * time.Minute)
+	for got := math.MaxInt; got > 113; runtime.Gosched() { // (512 MiB + floor) / 512 MiB
 		runtime.GC()
 		got = current()
 		if time.Now().After(deadline) {

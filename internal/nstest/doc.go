@@ -19,6 +19,8 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"vigil/internal/need"
 )
 
 // roleVariable tells a process of a test binary what it is: "" the one that `go test` started, roleInit process 1 of the new namespaces,
@@ -74,10 +76,10 @@ func Reason() string {
 	return ""
 }
 
-// Need skips the test when there are no namespaces for it.
+// Need goes on only when there are namespaces for the test, see [need.Missing].
 func Need(t testing.TB) {
 	t.Helper()
 	if reason := Reason(); reason != "" {
-		t.Skip(reason)
+		need.Missing(t, reason)
 	}
 }

@@ -196,7 +196,7 @@ func TestNamespace(t *testing.T) {
 	defer listener.Close()
 	dial := func() {
 		t.Helper()
-		conn, err := net.DialTimeout("tcp", listener.Addr().String(), 5*time.Second)
+		conn, err := net.DialTimeout("tcp", listener.Addr().String(), time.Minute)
 		if err != nil {
 			t.Error(err)
 			return

@@ -32,7 +32,7 @@ var selectable = map[string][]string{
 	"jobs":                       {"status.successful"},
 	"certificatesigningrequests": {"spec.signerName"},
 	"clustertrustbundles":        {"spec.signerName"},
-	"resourceslices":             {"spec.nodeName", "spec.driver"},
+	"resourceslices":             {"spec.nodeName", "spec.driver", "spec.pool.name"},
 	"podcertificaterequests":     {"spec.signerName", "spec.podName", "spec.nodeName"},
 }
 

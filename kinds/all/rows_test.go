@@ -82,7 +82,7 @@ func TestRows(t *testing.T) {
 		"events":               {Short: []string{"ev"}, Path: "events", Namespaced: true, CreateOnUpdate: true, Unconditional: true},
 		"events.events.k8s.io": {Short: []string{"ev"}, Path: "events", Namespaced: true, CreateOnUpdate: true, Unconditional: true},
 		"namespaces": {
-			Short: []string{"ns"}, Path: "namespaces", Unconditional: true,
+			Short: []string{"ns"}, Path: "namespaces", Unconditional: true, ReturnsDeleted: true,
 			Verbs:        []string{"create", "delete", "get", "list", "patch", "update", "watch"},
 			Subresources: map[string][]string{"finalize": {"update"}, "status": readWrite},
 		},

@@ -1,6 +1,9 @@
 package apps
 
 import (
+	"bytes"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -8,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"vigil/kinds"
@@ -33,6 +37,7 @@ func ControllerRevision() *kinds.Kind {
 		New:     func() kinds.Object { return &appsv1.ControllerRevision{} },
 		NewList: func() runtime.Object { return &appsv1.ControllerRevisionList{} },
 
+		PrepareUpdate:  keepEqualData,
 		Validate:       validateControllerRevision,
 		ValidateUpdate: validateControllerRevisionUpdate,
 
@@ -55,6 +60,40 @@ func validateControllerRevision(obj kinds.Object) field.ErrorList {
 		errs = append(errs, field.Required(field.NewPath("data"), "data is mandatory"))
 	}
 	return append(errs, validate.NonNegative(revision.Revision, field.NewPath("revision"))...)
+}
+
+// keepEqualData leaves data as they are that say the same in other bytes: with other spaces, or in another order. They never change, but a client that sends what it has
+// read has not changed them: JSON comes to it without spaces, and a patch or an apply writes it anew.
+func keepEqualData(obj, old kinds.Object) {
+	revision, was := obj.(*appsv1.ControllerRevision), old.(*appsv1.ControllerRevision)
+	if bytes.Equal(revision.Data.Raw, was.Data.Raw) {
+		return
+	}
+	var now, before any
+	if json.Unmarshal(revision.Data.Raw, &now) == nil && json.Unmarshal(was.Data.Raw, &before) == nil && equalJSON(now, before) {
+		revision.Data = *was.Data.DeepCopy()
+	}
+}
+
+// equalJSON compares decoded JSON, 1 and 1.0 as equal.
+func equalJSON(a, b any) bool {
+	switch a := a.(type) {
+	case map[string]any:
+		b, ok := b.(map[string]any)
+		return ok && maps.EqualFunc(a, b, equalJSON)
+	case []any:
+		b, ok := b.([]any)
+		return ok && slices.EqualFunc(a, b, equalJSON)
+	case int64:
+		if f, ok := b.(float64); ok {
+			return float64(a) == f && int64(f) == a
+		}
+	case float64:
+		if i, ok := b.(int64); ok {
+			return equalJSON(i, a)
+		}
+	}
+	return a == b
 }
 
 func validateControllerRevisionUpdate(obj, old kinds.Object) field.ErrorList {

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -37,6 +38,7 @@ func DaemonSet() *kinds.Kind {
 		NewList: func() runtime.Object { return &appsv1.DaemonSetList{} },
 
 		Default: defaultDaemonSet,
+		Drop:    podspec.DropFrom(func(obj kinds.Object) *corev1.PodSpec { return &obj.(*appsv1.DaemonSet).Spec.Template.Spec }, "spec", "template", "spec"),
 		PrepareCreate: func(obj kinds.Object) {
 			ds := obj.(*appsv1.DaemonSet)
 			ds.Status = appsv1.DaemonSetStatus{}

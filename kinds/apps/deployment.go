@@ -5,6 +5,7 @@ import (
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -35,9 +36,11 @@ func Deployment() *kinds.Kind {
 		NewList: func() runtime.Object { return &appsv1.DeploymentList{} },
 
 		Default:        defaultDeployment,
+		Drop:           podspec.DropFrom(func(obj kinds.Object) *corev1.PodSpec { return &obj.(*appsv1.Deployment).Spec.Template.Spec }, "spec", "template", "spec"),
 		PrepareCreate:  func(obj kinds.Object) { obj.(*appsv1.Deployment).Status = appsv1.DeploymentStatus{} },
 		PrepareUpdate:  func(obj, old kinds.Object) { obj.(*appsv1.Deployment).Status = old.(*appsv1.Deployment).Status },
 		HasGeneration:  true,
+		SameMetadata:   kinds.SameAnnotations, // its controller copies them
 		Validate:       validateDeployment,
 		ValidateUpdate: validateDeploymentUpdate,
 		Warnings:       deploymentWarnings,

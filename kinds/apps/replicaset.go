@@ -4,6 +4,7 @@ import (
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/utils/ptr"
@@ -36,6 +37,7 @@ func ReplicaSet() *kinds.Kind {
 		NewList: func() runtime.Object { return &appsv1.ReplicaSetList{} },
 
 		Default:        defaultReplicaSet,
+		Drop:           podspec.DropFrom(func(obj kinds.Object) *corev1.PodSpec { return &obj.(*appsv1.ReplicaSet).Spec.Template.Spec }, "spec", "template", "spec"),
 		PrepareCreate:  func(obj kinds.Object) { obj.(*appsv1.ReplicaSet).Status = appsv1.ReplicaSetStatus{} },
 		PrepareUpdate:  func(obj, old kinds.Object) { obj.(*appsv1.ReplicaSet).Status = old.(*appsv1.ReplicaSet).Status },
 		HasGeneration:  true,

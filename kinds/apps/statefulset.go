@@ -43,6 +43,7 @@ func StatefulSet() *kinds.Kind {
 		NewList: func() runtime.Object { return &appsv1.StatefulSetList{} },
 
 		Default:        defaultStatefulSet,
+		Drop:           podspec.DropFrom(func(obj kinds.Object) *corev1.PodSpec { return &obj.(*appsv1.StatefulSet).Spec.Template.Spec }, "spec", "template", "spec"),
 		PrepareCreate:  func(obj kinds.Object) { obj.(*appsv1.StatefulSet).Status = appsv1.StatefulSetStatus{} },
 		PrepareUpdate:  func(obj, old kinds.Object) { obj.(*appsv1.StatefulSet).Status = old.(*appsv1.StatefulSet).Status },
 		HasGeneration:  true,

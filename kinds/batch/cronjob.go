@@ -33,6 +33,7 @@ func CronJob() *kinds.Kind {
 		NewList: func() runtime.Object { return &batchv1.CronJobList{} },
 
 		Default:        defaultCronJob,
+		Drop:           dropFromCronJob,
 		PrepareCreate:  func(obj kinds.Object) { obj.(*batchv1.CronJob).Status = batchv1.CronJobStatus{} },
 		PrepareUpdate:  func(obj, old kinds.Object) { obj.(*batchv1.CronJob).Status = old.(*batchv1.CronJob).Status },
 		HasGeneration:  true,

@@ -19,6 +19,9 @@ import (
 	"vigil/object"
 )
 
+const jobDeletionWarning = "child pods are preserved by default when jobs are deleted; " +
+	"set propagationPolicy=Background to remove them or set propagationPolicy=Orphan to suppress this warning"
+
 // Job is the row of jobs.
 func Job() *kinds.Kind {
 	spec, status := batchv1.JobSpec{}.SwaggerDoc(), batchv1.JobStatus{}.SwaggerDoc()
@@ -36,11 +39,13 @@ func Job() *kinds.Kind {
 				{Label: "status.successful", Proto: []int32{3, 5}, Default: "0"},
 			},
 		},
+		UnknownField: "field label %q not supported for Job",
 
 		New:     func() kinds.Object { return &batchv1.Job{} },
 		NewList: func() runtime.Object { return &batchv1.JobList{} },
 
 		Default:        defaultJob,
+		Drop:           dropFromJob,
 		PrepareCreate:  prepareJob,
 		PrepareUpdate:  func(obj, old kinds.Object) { obj.(*batchv1.Job).Status = old.(*batchv1.Job).Status },
 		HasGeneration:  true,
@@ -49,6 +54,7 @@ func Job() *kinds.Kind {
 		Warnings:       jobWarnings,
 
 		UnconditionalUpdate: true,
+		Dependents:          kinds.Dependents{Orphan: true, Warning: jobDeletionWarning},
 
 		Columns: []metav1.TableColumnDefinition{
 			column.Name(),

@@ -36,8 +36,10 @@ func ClusterTrustBundle() *kinds.Kind {
 			New:    func() runtime.Object { return &certificatesv1.ClusterTrustBundle{} },
 			Fields: []object.Field{{Label: "spec.signerName", Proto: []int32{2, 1}}},
 		},
-		New:     func() kinds.Object { return &certificatesv1.ClusterTrustBundle{} },
-		NewList: func() runtime.Object { return &certificatesv1.ClusterTrustBundleList{} },
+		UnknownField:     kinds.UnknownField,
+		NoNamespaceField: true,
+		New:              func() kinds.Object { return &certificatesv1.ClusterTrustBundle{} },
+		NewList:          func() runtime.Object { return &certificatesv1.ClusterTrustBundleList{} },
 
 		// What names are good depends on the signer: see validateBundle.
 		ValidateName: func(string, bool) []string { return nil },

@@ -33,8 +33,10 @@ func CertificateSigningRequest() *kinds.Kind {
 			New:    func() runtime.Object { return &certificatesv1.CertificateSigningRequest{} },
 			Fields: []object.Field{{Label: "spec.signerName", Proto: []int32{2, 7}}},
 		},
-		New:     func() kinds.Object { return &certificatesv1.CertificateSigningRequest{} },
-		NewList: func() runtime.Object { return &certificatesv1.CertificateSigningRequestList{} },
+		UnknownField:     kinds.UnknownField,
+		NoNamespaceField: true,
+		New:              func() kinds.Object { return &certificatesv1.CertificateSigningRequest{} },
+		NewList:          func() runtime.Object { return &certificatesv1.CertificateSigningRequestList{} },
 
 		PrepareCreate: func(obj kinds.Object) {
 			obj.(*certificatesv1.CertificateSigningRequest).Status = certificatesv1.CertificateSigningRequestStatus{}

@@ -96,10 +96,12 @@ func validateCSRSpec(spec *certificatesv1.CertificateSigningRequestSpec, tolerat
 			errs = append(errs, field.NotSupported(at.Index(i), u, usages))
 		}
 	}
+	seen := sets.New[certificatesv1.KeyUsage]()
 	for i, u := range spec.Usages {
-		if !tolerate.repeatedUsages && slices.Contains(spec.Usages[:i], u) {
+		if !tolerate.repeatedUsages && seen.Has(u) {
 			errs = append(errs, field.Duplicate(at.Index(i), u))
 		}
+		seen.Insert(u)
 	}
 	if spec.SignerName == legacySigner && !tolerate.legacySigner {
 		errs = append(errs, field.Invalid(path.Child("signerName"), spec.SignerName, "the legacy signerName is not allowed via this API version"))

@@ -41,8 +41,10 @@ func podCertificateRequest(now func() time.Time) *kinds.Kind {
 				{Label: "spec.nodeName", Proto: []int32{2, 6}},
 			},
 		},
-		New:     func() kinds.Object { return &certificatesv1.PodCertificateRequest{} },
-		NewList: func() runtime.Object { return &certificatesv1.PodCertificateRequestList{} },
+		UnknownField:     kinds.UnknownField,
+		NoNamespaceField: true,
+		New:              func() kinds.Object { return &certificatesv1.PodCertificateRequest{} },
+		NewList:          func() runtime.Object { return &certificatesv1.PodCertificateRequestList{} },
 
 		Default: func(obj kinds.Object) {
 			if spec := &obj.(*certificatesv1.PodCertificateRequest).Spec; spec.MaxExpirationSeconds == nil {

@@ -46,7 +46,7 @@ func Endpoints() *kinds.Kind {
 		},
 		Validate: func(obj kinds.Object) field.ErrorList { return validateEndpoints(obj.(*corev1.Endpoints), nil) },
 		ValidateUpdate: func(obj, old kinds.Object) field.ErrorList {
-			return validateEndpoints(obj.(*corev1.Endpoints), endpointAddresses(old.(*corev1.Endpoints)))
+			return validateEndpoints(obj.(*corev1.Endpoints), validate.StoredOf(endpointAddresses(old.(*corev1.Endpoints))))
 		},
 		Warnings: func(obj, _ kinds.Object) []string { return endpointsWarnings(obj.(*corev1.Endpoints)) },
 
@@ -76,12 +76,15 @@ func defaultEndpoints(ep *corev1.Endpoints) {
 }
 
 // validateEndpoints checks endpoints; the spelling of addresses that were stored already is not questioned.
-func validateEndpoints(ep *corev1.Endpoints, stored []string) field.ErrorList {
+func validateEndpoints(ep *corev1.Endpoints, stored validate.Stored) field.ErrorList {
 	var errs field.ErrorList
 	if value, found := ep.Annotations[corev1.EndpointsLastChangeTriggerTime]; found {
 		if _, err := time.Parse(time.RFC3339Nano, value); err != nil {
 			errs = append(errs, field.Invalid(field.NewPath("annotations").Child(corev1.EndpointsLastChangeTriggerTime), value, err.Error()))
 		}
+	}
+	if n := repackedSize(ep.Subsets, groupPorts(ep.Subsets)); n > maxRepacked {
+		return append(errs, field.TooMany(field.NewPath("subsets"), n, maxRepacked))
 	}
 	for i, subset := range ep.Subsets {
 		path := field.NewPath("subsets").Index(i)
@@ -101,8 +104,8 @@ func validateEndpoints(ep *corev1.Endpoints, stored []string) field.ErrorList {
 	return errs
 }
 
-func validateEndpointAddress(address *corev1.EndpointAddress, stored []string, path *field.Path) field.ErrorList {
-	errs := validation.IsValidIPForLegacyField(path.Child("ip"), address.IP, true, stored)
+func validateEndpointAddress(address *corev1.EndpointAddress, stored validate.Stored, path *field.Path) field.ErrorList {
+	errs := validate.LegacyIP(path.Child("ip"), address.IP, stored)
 	if address.Hostname != "" {
 		errs = append(errs, validate.Each(address.Hostname, path.Child("hostname"), validation.IsDNS1123Label)...)
 	}

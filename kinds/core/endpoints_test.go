@@ -1,6 +1,7 @@
 package core
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -108,6 +109,39 @@ func TestEndpoints_Repack(t *testing.T) {
 			wantSame(t, "subsets repacked again", got, repackSubsets(got))
 		})
 	}
+}
+
+// Subsets in which every port has addresses of its own multiply them. That is refused before it fills the memory.
+func TestEndpoints_RepackLarge(t *testing.T) {
+	many := func(ports, addresses int) []corev1.EndpointSubset {
+		all := corev1.EndpointSubset{}
+		var subsets []corev1.EndpointSubset
+		for i := range ports {
+			p := port(fmt.Sprint("p", i), int32(i+1))
+			all.Ports = append(all.Ports, p)
+			subsets = append(subsets, subset([]string{fmt.Sprintf("10.1.%d.%d", i/256, i%256)}, nil, p))
+		}
+		for i := range addresses {
+			all.Addresses = append(all.Addresses, corev1.EndpointAddress{IP: fmt.Sprintf("10.2.%d.%d", i/256, i%256)})
+		}
+		return append(subsets, all)
+	}
+	repacked := repackSubsets(many(100, 300))
+	if len(repacked) != 100 || len(repacked[7].Addresses) != 301 || len(repacked[7].Ports) != 1 {
+		t.Errorf("got %d subsets, want one for each of 100 ports", len(repacked))
+	}
+	wantSame(t, "repacked again", repacked, repackSubsets(repacked))
+
+	ep := &corev1.Endpoints{Subsets: many(10_000, 10_000)}
+	Endpoints().PrepareCreate(ep)
+	if len(ep.Subsets) != 10_001 {
+		t.Errorf("got %d subsets", len(ep.Subsets))
+	}
+	wantErrors(t, Endpoints().Validate(ep), "subsets: Too many: 100010000: must have at most 200000 items")
+	// The same ports in one subset are one group.
+	ep.Subsets = ep.Subsets[10_000:]
+	Endpoints().PrepareCreate(ep)
+	wantErrors(t, Endpoints().Validate(ep))
 }
 
 func TestEndpoints_Row(t *testing.T) {

@@ -36,13 +36,15 @@ func Event(ttl time.Duration) *kinds.Kind {
 			New:    func() runtime.Object { return &corev1.Event{} },
 			Fields: eventFields(),
 		},
-		New:     func() kinds.Object { return &corev1.Event{} },
-		NewList: func() runtime.Object { return &corev1.EventList{} },
+		UnknownField: kinds.UnknownField,
+		New:          func() kinds.Object { return &corev1.Event{} },
+		NewList:      func() runtime.Object { return &corev1.EventList{} },
 
 		Validate: func(obj kinds.Object) field.ErrorList { return ValidateEvent(obj.(*corev1.Event)) },
 
 		AllowCreateOnUpdate: true,
 		UnconditionalUpdate: true,
+		Dependents:          kinds.Dependents{None: true},
 		TTL:                 func(kinds.Object) time.Duration { return ttl },
 
 		Columns: eventColumns(),

@@ -31,8 +31,10 @@ func Namespace() *kinds.Kind {
 			New:    func() runtime.Object { return &corev1.Namespace{} },
 			Fields: []object.Field{{Label: "status.phase", Proto: []int32{3, 1}}},
 		},
-		New:     func() kinds.Object { return &corev1.Namespace{} },
-		NewList: func() runtime.Object { return &corev1.NamespaceList{} },
+		UnknownField:     kinds.UnknownField,
+		NoNamespaceField: true,
+		New:              func() kinds.Object { return &corev1.Namespace{} },
+		NewList:          func() runtime.Object { return &corev1.NamespaceList{} },
 
 		Default:        func(obj kinds.Object) { defaultNamespace(obj.(*corev1.Namespace)) },
 		PrepareCreate:  func(obj kinds.Object) { prepareNamespace(obj.(*corev1.Namespace)) },
@@ -42,8 +44,9 @@ func Namespace() *kinds.Kind {
 		ValidateUpdate: func(obj, old kinds.Object) field.ErrorList { return nil },
 
 		UnconditionalUpdate: true,
+		ReturnsDeleted:      true,
 		NoDeleteCollection:  true,
-		Graceful:            terminateNamespace,
+		Terminate:           terminateNamespace,
 		SpecFinalizers:      namespaceFinalizers,
 
 		Columns: []metav1.TableColumnDefinition{
@@ -110,11 +113,9 @@ func keepNamespaceSpecAndStatus(obj, old kinds.Object) {
 	ns.Status = *was.Status.DeepCopy()
 }
 
-// terminateNamespace makes a namespace Terminating; what holds it until it is empty are its spec.finalizers, so the
-// grace period is nothing.
-func terminateNamespace(obj kinds.Object, _ *metav1.DeleteOptions) (int64, bool) {
+// terminateNamespace makes a namespace Terminating. Its spec.finalizers hold it until it is empty.
+func terminateNamespace(obj kinds.Object) {
 	obj.(*corev1.Namespace).Status.Phase = corev1.NamespaceTerminating
-	return 0, true
 }
 
 func namespaceFinalizers(obj kinds.Object) []string {

@@ -24,6 +24,8 @@ func Node() *kinds.Kind {
 				{Label: "spec.unschedulable", Proto: []int32{specField, 4}, Default: "false"},
 			},
 		},
+		UnknownField:     kinds.UnknownField,
+		NoNamespaceField: true,
 
 		New:     func() kinds.Object { return &corev1.Node{} },
 		NewList: func() runtime.Object { return &corev1.NodeList{} },

@@ -115,9 +115,9 @@ func validateTaints(taints []corev1.Taint, path *field.Path) field.ErrorList {
 // validatePodCIDRs wants valid ranges, at most one of each address family.
 func validatePodCIDRs(cidrs, old []string, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
-	seen := sets.New[string]()
+	seen, stored := sets.New[string](), validate.StoredOf(old)
 	for i, cidr := range cidrs {
-		errs = append(errs, validation.IsValidCIDRForLegacyField(path.Index(i), cidr, true, old)...)
+		errs = append(errs, validate.LegacyCIDR(path.Index(i), cidr, stored)...)
 		if seen.Has(cidr) {
 			errs = append(errs, field.Duplicate(path.Index(i), cidr))
 		}

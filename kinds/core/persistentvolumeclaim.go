@@ -34,6 +34,13 @@ func PersistentVolumeClaim() *kinds.Kind {
 		NewList: func() runtime.Object { return &corev1.PersistentVolumeClaimList{} },
 
 		Default: func(obj kinds.Object) { defaultClaim(obj.(*corev1.PersistentVolumeClaim)) },
+		Drop: func(obj, old kinds.Object) []string {
+			var was *corev1.PersistentVolumeClaimSpec
+			if old != nil {
+				was = &old.(*corev1.PersistentVolumeClaim).Spec
+			}
+			return dropCrossNamespace(&obj.(*corev1.PersistentVolumeClaim).Spec, was)
+		},
 		PrepareCreate: func(obj kinds.Object) {
 			claim := obj.(*corev1.PersistentVolumeClaim)
 			claim.Status = corev1.PersistentVolumeClaimStatus{Phase: corev1.ClaimPending}
@@ -91,15 +98,23 @@ func defaultClaim(claim *corev1.PersistentVolumeClaim) {
 	roundUp(claim.Status.AllocatedResources)
 }
 
+// dropCrossNamespace clears a reference to a source of data in another namespace, whose feature is off, unless old (nil on create) has one.
+func dropCrossNamespace(spec, old *corev1.PersistentVolumeClaimSpec) []string {
+	if !crosses(spec) || crosses(old) {
+		return nil
+	}
+	spec.DataSourceRef = nil
+	return []string{podspec.DroppedWarning(field.NewPath("spec", "dataSourceRef"), "CrossNamespaceVolumeDataSource")}
+}
+
+// crosses says whether a claim (nil: none) is to be filled from another namespace.
+func crosses(s *corev1.PersistentVolumeClaimSpec) bool {
+	return s != nil && s.DataSourceRef != nil && s.DataSourceRef.Namespace != nil && *s.DataSourceRef.Namespace != ""
+}
+
 // prepareDataSource makes dataSource and dataSourceRef say the same (KEP-1495). dataSource takes only claims and snapshots,
-// in silence; references to other namespaces are a feature that is off. What old has may stay.
+// in silence. What old has may stay.
 func prepareDataSource(spec, old *corev1.PersistentVolumeClaimSpec) {
-	crosses := func(s *corev1.PersistentVolumeClaimSpec) bool {
-		return s != nil && s.DataSourceRef != nil && s.DataSourceRef.Namespace != nil && *s.DataSourceRef.Namespace != ""
-	}
-	if crosses(spec) && !crosses(old) {
-		spec.DataSourceRef = nil
-	}
 	if old == nil || old.DataSource == nil && old.DataSourceRef == nil {
 		if s := spec.DataSource; s != nil && !claimOrSnapshot(s) {
 			spec.DataSource = nil

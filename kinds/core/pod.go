@@ -44,12 +44,14 @@ func Pod() *kinds.Kind {
 				{Label: "status.nominatedNodeName", Proto: []int32{statusField, 11}},
 			},
 		},
-		Indexes: []string{"spec.nodeName"},
+		UnknownField: kinds.UnknownField,
+		Indexes:      []string{"spec.nodeName"},
 
 		New:     func() kinds.Object { return &corev1.Pod{} },
 		NewList: func() runtime.Object { return &corev1.PodList{} },
 
 		Default:        func(obj kinds.Object) { podspec.DefaultPod(obj.(*corev1.Pod)) },
+		Drop:           podspec.DropFrom(func(obj kinds.Object) *corev1.PodSpec { return &obj.(*corev1.Pod).Spec }, "spec"),
 		PrepareCreate:  preparePodCreate,
 		PrepareUpdate:  preparePodUpdate,
 		HasGeneration:  true,

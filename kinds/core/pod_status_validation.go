@@ -6,7 +6,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
-	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	netutils "k8s.io/utils/net"
 
@@ -69,9 +68,13 @@ func validateTransitions(statuses, old []corev1.ContainerStatus, policy corev1.R
 		return nil
 	}
 	var errs field.ErrorList
+	byName := map[string]*corev1.Container{}
+	for i := range containers {
+		byName[containers[i].Name] = &containers[i]
+	}
 	for i, before := range old {
 		terminated := before.State.Terminated
-		if terminated == nil || mayRestart(before.Name, terminated.ExitCode, policy, containers) {
+		if terminated == nil || mayRestart(byName[before.Name], terminated.ExitCode, policy) {
 			continue
 		}
 		for _, now := range statuses {
@@ -92,24 +95,27 @@ func mayBeginAnew(spec *corev1.PodSpec) bool {
 	})
 }
 
-func mayRestart(name string, exitCode int32, policy corev1.RestartPolicy, containers []corev1.Container) bool {
-	i := slices.IndexFunc(containers, func(c corev1.Container) bool { return c.Name == name })
-	if i >= 0 && containers[i].RestartPolicy != nil {
+// mayRestart says whether a container that has ended may run again; nil is one that the spec does not name.
+func mayRestart(c *corev1.Container, exitCode int32, policy corev1.RestartPolicy) bool {
+	if c != nil && c.RestartPolicy != nil {
 		// Rules on exit codes can restart any container of the pod; what they do is not judged here.
-		if len(containers[i].RestartPolicyRules) > 0 {
+		if len(c.RestartPolicyRules) > 0 {
 			return true
 		}
-		policy = corev1.RestartPolicy(*containers[i].RestartPolicy)
+		policy = corev1.RestartPolicy(*c.RestartPolicy)
 	}
 	return policy == corev1.RestartPolicyAlways || policy == corev1.RestartPolicyOnFailure && exitCode != 0
 }
 
 func validateClaimStatuses(statuses []corev1.PodResourceClaimStatus, claims []corev1.PodResourceClaim, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
-	seen := sets.New[string]()
+	seen, named := sets.New[string](), sets.New[string]()
+	for _, c := range claims {
+		named.Insert(c.Name)
+	}
 	for i, s := range statuses {
 		at := path.Index(i).Child("name")
-		if !slices.ContainsFunc(claims, func(c corev1.PodResourceClaim) bool { return c.Name == s.Name }) {
+		if !named.Has(s.Name) {
 			errs = append(errs, field.Invalid(at, s.Name, "must match the name of an entry in `spec.resourceClaims`"))
 		}
 		if seen.Has(s.Name) {
@@ -142,9 +148,9 @@ func hostIPs(status *corev1.PodStatus) []string {
 // validateStatusIPs wants valid addresses, at most one of each family.
 func validateStatusIPs(ips, old []string, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
-	seen := sets.New[string]()
+	seen, stored := sets.New[string](), validate.StoredOf(old)
 	for i, ip := range ips {
-		errs = append(errs, validation.IsValidIPForLegacyField(path.Index(i), ip, true, old)...)
+		errs = append(errs, validate.LegacyIP(path.Index(i), ip, stored)...)
 		if seen.Has(ip) {
 			errs = append(errs, field.Duplicate(path.Index(i), ip))
 		}

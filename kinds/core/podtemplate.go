@@ -32,6 +32,7 @@ func PodTemplate() *kinds.Kind {
 		NewList: func() runtime.Object { return &corev1.PodTemplateList{} },
 
 		Default:       func(obj kinds.Object) { podspec.DefaultTemplate(&obj.(*corev1.PodTemplate).Template) },
+		Drop:          podspec.DropFrom(func(obj kinds.Object) *corev1.PodSpec { return &obj.(*corev1.PodTemplate).Template.Spec }, "template", "spec"),
 		HasGeneration: true,
 		Validate: func(obj kinds.Object) field.ErrorList {
 			return podspec.ValidateTemplate(&obj.(*corev1.PodTemplate).Template, field.NewPath("template"), podspec.Options{})

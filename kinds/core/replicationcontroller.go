@@ -33,10 +33,17 @@ func ReplicationController() *kinds.Kind {
 			New:    func() runtime.Object { return &corev1.ReplicationController{} },
 			Fields: []object.Field{{Label: "status.replicas", Proto: []int32{statusField, 1}, Default: "0"}},
 		},
-		New:     func() kinds.Object { return &corev1.ReplicationController{} },
-		NewList: func() runtime.Object { return &corev1.ReplicationControllerList{} },
+		UnknownField: kinds.UnknownField,
+		New:          func() kinds.Object { return &corev1.ReplicationController{} },
+		NewList:      func() runtime.Object { return &corev1.ReplicationControllerList{} },
 
 		Default: func(obj kinds.Object) { defaultReplicationController(obj.(*corev1.ReplicationController)) },
+		Drop: podspec.DropFrom(func(obj kinds.Object) *corev1.PodSpec {
+			if template := obj.(*corev1.ReplicationController).Spec.Template; template != nil {
+				return &template.Spec
+			}
+			return &corev1.PodSpec{} // validation will say that there is none
+		}, "spec", "template", "spec"),
 		PrepareCreate: func(obj kinds.Object) {
 			obj.(*corev1.ReplicationController).Status = corev1.ReplicationControllerStatus{}
 		},
@@ -44,6 +51,7 @@ func ReplicationController() *kinds.Kind {
 			obj.(*corev1.ReplicationController).Status = *old.(*corev1.ReplicationController).Status.DeepCopy()
 		},
 		HasGeneration: true,
+		Dependents:    kinds.Dependents{Orphan: true},
 		Validate: func(obj kinds.Object) field.ErrorList {
 			return validateReplicationController(obj.(*corev1.ReplicationController), nil)
 		},

@@ -31,8 +31,9 @@ func Secret() *kinds.Kind {
 			New:    func() runtime.Object { return &corev1.Secret{} },
 			Fields: []object.Field{{Label: "type", Proto: []int32{3}}},
 		},
-		New:     func() kinds.Object { return &corev1.Secret{} },
-		NewList: func() runtime.Object { return &corev1.SecretList{} },
+		UnknownField: kinds.UnknownField,
+		New:          func() kinds.Object { return &corev1.Secret{} },
+		NewList:      func() runtime.Object { return &corev1.SecretList{} },
 
 		Default:  func(obj kinds.Object) { defaultSecret(obj.(*corev1.Secret)) },
 		Validate: func(obj kinds.Object) field.ErrorList { return validateSecret(obj.(*corev1.Secret)) },

@@ -37,8 +37,9 @@ func Service() *kinds.Kind {
 				{Label: "spec.type", Proto: []int32{2, 4}},
 			},
 		},
-		New:     func() kinds.Object { return &corev1.Service{} },
-		NewList: func() runtime.Object { return &corev1.ServiceList{} },
+		UnknownField: kinds.UnknownField,
+		New:          func() kinds.Object { return &corev1.Service{} },
+		NewList:      func() runtime.Object { return &corev1.ServiceList{} },
 
 		Default:       func(obj kinds.Object) { defaultService(obj.(*corev1.Service)) },
 		PrepareCreate: func(obj kinds.Object) { prepareService(obj.(*corev1.Service)) },

@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	netutils "k8s.io/utils/net"
 
@@ -40,13 +39,15 @@ func ValidateClusterIPs(svc *corev1.Service, stored []string) field.ErrorList {
 		errs = append(errs, field.Invalid(ipsPath, spec.ClusterIPs, "first value must match `clusterIP`"))
 	}
 
+	families := map[corev1.IPFamily]bool{}
 	for i, family := range spec.IPFamilies {
 		if family != corev1.IPv4Protocol && family != corev1.IPv6Protocol {
 			errs = append(errs, field.NotSupported(familiesPath.Index(i), family, []corev1.IPFamily{corev1.IPv4Protocol, corev1.IPv6Protocol}))
 		}
-		if slices.Contains(spec.IPFamilies[:i], family) {
+		if families[family] {
 			errs = append(errs, field.Duplicate(familiesPath.Index(i), family))
 		}
+		families[family] = true
 	}
 	if policy := spec.IPFamilyPolicy; policy != nil {
 		supported := []corev1.IPFamilyPolicy{corev1.IPFamilyPolicyPreferDualStack, corev1.IPFamilyPolicyRequireDualStack, corev1.IPFamilyPolicySingleStack}
@@ -55,7 +56,7 @@ func ValidateClusterIPs(svc *corev1.Service, stored []string) field.ErrorList {
 		}
 	}
 
-	invalid := false
+	invalid, known := false, validate.StoredOf(stored)
 	for i, ip := range spec.ClusterIPs {
 		if i == 0 && ip == corev1.ClusterIPNone {
 			if len(spec.ClusterIPs) > 1 {
@@ -64,7 +65,7 @@ func ValidateClusterIPs(svc *corev1.Service, stored []string) field.ErrorList {
 			}
 			continue
 		}
-		bad := validation.IsValidIPForLegacyField(ipsPath.Index(i), ip, true, stored)
+		bad := validate.LegacyIP(ipsPath.Index(i), ip, known)
 		invalid = invalid || len(bad) > 0
 		errs = append(errs, bad...)
 	}

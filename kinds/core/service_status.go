@@ -15,9 +15,9 @@ func validateServiceStatus(svc, old *corev1.Service) field.ErrorList {
 	if svc.Spec.Type != corev1.ServiceTypeLoadBalancer && len(svc.Status.LoadBalancer.Ingress) > 0 {
 		return field.ErrorList{field.Forbidden(path, "may only be used when `spec.type` is 'LoadBalancer'")}
 	}
-	var stored []string
+	stored := validate.Stored{}
 	for _, ingress := range old.Status.LoadBalancer.Ingress {
-		stored = append(stored, ingress.IP)
+		stored[ingress.IP] = true
 	}
 	for i, ingress := range svc.Status.LoadBalancer.Ingress {
 		errs = append(errs, validateIngress(&ingress, stored, path.Index(i))...)
@@ -25,10 +25,10 @@ func validateServiceStatus(svc, old *corev1.Service) field.ErrorList {
 	return errs
 }
 
-func validateIngress(ingress *corev1.LoadBalancerIngress, stored []string, path *field.Path) field.ErrorList {
+func validateIngress(ingress *corev1.LoadBalancerIngress, stored validate.Stored, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	if ingress.IP != "" {
-		errs = append(errs, validation.IsValidIPForLegacyField(path.Child("ip"), ingress.IP, true, stored)...)
+		errs = append(errs, validate.LegacyIP(path.Child("ip"), ingress.IP, stored)...)
 	}
 	mode := path.Child("ipMode")
 	switch {

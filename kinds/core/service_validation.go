@@ -2,7 +2,6 @@ package core
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -42,9 +41,10 @@ func validateService(svc, old *corev1.Service) field.ErrorList {
 	errs = append(errs, metav1validation.ValidateLabels(spec.Selector, path.Child("selector"))...)
 	errs = append(errs, validateSessionAffinity(spec, path)...)
 	errs = append(errs, ValidateClusterIPs(svc, was.ClusterIPs)...)
+	stored := validate.StoredOf(was.ExternalIPs)
 	for i, ip := range spec.ExternalIPs {
 		at := path.Child("externalIPs").Index(i)
-		if bad := validation.IsValidIPForLegacyField(at, ip, true, was.ExternalIPs); len(bad) > 0 {
+		if bad := validate.LegacyIP(at, ip, stored); len(bad) > 0 {
 			errs = append(errs, bad...)
 		} else {
 			errs = append(errs, validate.OrdinaryIP(ip, at)...)
@@ -196,11 +196,10 @@ func validatePortsTogether(spec *corev1.ServiceSpec, path *field.Path) field.Err
 // The path has upstream's capital L.
 func validateSourceRanges(svc, old *corev1.Service, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
-	at, ranges, stored := path.Child("LoadBalancerSourceRanges"), svc.Spec.LoadBalancerSourceRanges, []string(nil)
+	at, ranges, stored := path.Child("LoadBalancerSourceRanges"), svc.Spec.LoadBalancerSourceRanges, validate.Stored{}
 	if old != nil {
-		stored = slices.Clone(old.Spec.LoadBalancerSourceRanges)
-		for i := range stored {
-			stored[i] = strings.TrimSpace(stored[i])
+		for _, cidr := range old.Spec.LoadBalancerSourceRanges {
+			stored[strings.TrimSpace(cidr)] = true
 		}
 	}
 	itemPath := at.Index
@@ -219,7 +218,7 @@ func validateSourceRanges(svc, old *corev1.Service, path *field.Path) field.Erro
 		errs = append(errs, field.Forbidden(at, onlyLoadBalancer))
 	}
 	for i, cidr := range ranges {
-		errs = append(errs, validation.IsValidCIDRForLegacyField(itemPath(i), strings.TrimSpace(cidr), true, stored)...)
+		errs = append(errs, validate.LegacyCIDR(itemPath(i), strings.TrimSpace(cidr), stored)...)
 	}
 	return errs
 }

@@ -14,7 +14,7 @@ import (
 	"vigil/object"
 )
 
-// ServiceAccount is the row of serviceaccounts. Tokens are issued by package apiserver/satoken.
+// ServiceAccount is the row of serviceaccounts. Tokens are issued by package apiserver/serviceaccount.
 func ServiceAccount() *kinds.Kind {
 	return &kinds.Kind{
 		GVK:        corev1.SchemeGroupVersion.WithKind("ServiceAccount"),

@@ -226,6 +226,7 @@ func TestPersistentVolumeClaim_DataSource(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := claim(func(c *corev1.PersistentVolumeClaim) { c.Spec.DataSource, c.Spec.DataSourceRef = tc.source, tc.ref })
+			PersistentVolumeClaim().Drop(c, nil)
 			PersistentVolumeClaim().PrepareCreate(c)
 			wantSame(t, "source", tc.wantSource, c.Spec.DataSource)
 			wantSame(t, "reference", tc.wantRef, c.Spec.DataSourceRef)

@@ -43,12 +43,13 @@ func EndpointSlice() *kinds.Kind {
 			dropTopology(obj.(*discoveryv1.EndpointSlice), old.(*discoveryv1.EndpointSlice))
 		},
 		HasGeneration: true,
+		SameMetadata:  kinds.SameLabels,
 		Validate: func(obj kinds.Object) field.ErrorList {
 			return validateSlice(obj.(*discoveryv1.EndpointSlice), nil)
 		},
 		ValidateUpdate: func(obj, old kinds.Object) field.ErrorList {
 			slice, was := obj.(*discoveryv1.EndpointSlice), old.(*discoveryv1.EndpointSlice)
-			return append(validateSlice(slice, addresses(was)),
+			return append(validateSlice(slice, validate.StoredOf(addresses(was))),
 				validate.Immutable(slice.AddressType, was.AddressType, field.NewPath("addressType"))...)
 		},
 		Warnings:            func(obj, _ kinds.Object) []string { return warnings(obj.(*discoveryv1.EndpointSlice)) },

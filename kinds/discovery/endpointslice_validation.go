@@ -23,7 +23,7 @@ const (
 )
 
 // validateSlice checks a slice. Addresses that the stored slice has already may be spelled as they are.
-func validateSlice(slice *discoveryv1.EndpointSlice, stored []string) field.ErrorList {
+func validateSlice(slice *discoveryv1.EndpointSlice, stored validate.Stored) field.ErrorList {
 	errs := validate.OneOf(slice.AddressType, field.NewPath("addressType"),
 		discoveryv1.AddressTypeFQDN, discoveryv1.AddressTypeIPv4, discoveryv1.AddressTypeIPv6)
 	path := field.NewPath("endpoints")
@@ -37,7 +37,7 @@ func validateSlice(slice *discoveryv1.EndpointSlice, stored []string) field.Erro
 	return append(errs, validatePorts(slice.Ports, field.NewPath("ports"))...)
 }
 
-func validateEndpoint(e *discoveryv1.Endpoint, family discoveryv1.AddressType, stored []string, path *field.Path) field.ErrorList {
+func validateEndpoint(e *discoveryv1.Endpoint, family discoveryv1.AddressType, stored validate.Stored, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	at := path.Child("addresses")
 	switch n := len(e.Addresses); {
@@ -71,7 +71,7 @@ func validateEndpoint(e *discoveryv1.Endpoint, family discoveryv1.AddressType, s
 
 // validateAddress checks an address against the slice's type. Of an unknown type, which is an error of its own,
 // nothing is known.
-func validateAddress(address string, family discoveryv1.AddressType, stored []string, path *field.Path) field.ErrorList {
+func validateAddress(address string, family discoveryv1.AddressType, stored validate.Stored, path *field.Path) field.ErrorList {
 	switch family {
 	case discoveryv1.AddressTypeFQDN:
 		return validation.IsFullyQualifiedDomainName(path, address)
@@ -79,7 +79,7 @@ func validateAddress(address string, family discoveryv1.AddressType, stored []st
 	default:
 		return nil
 	}
-	if errs := validation.IsValidIPForLegacyField(path, address, true, stored); len(errs) > 0 {
+	if errs := validate.LegacyIP(path, address, stored); len(errs) > 0 {
 		return errs
 	}
 	var errs field.ErrorList

@@ -183,17 +183,17 @@ func validateBackend(backend *networkingv1.IngressBackend, path *field.Path) fie
 
 // validateIngressStatus checks the points of a load balancer; addresses that are stored already may stay as they are.
 func validateIngressStatus(status, old *networkingv1.IngressLoadBalancerStatus) field.ErrorList {
-	var stored []string
+	stored := validate.Stored{}
 	for _, point := range old.Ingress {
 		if point.IP != "" {
-			stored = append(stored, point.IP)
+			stored[point.IP] = true
 		}
 	}
 	var errs field.ErrorList
 	for i, point := range status.Ingress {
 		at := field.NewPath("status", "loadBalancer", "ingress").Index(i)
 		if point.IP != "" {
-			errs = append(errs, validation.IsValidIPForLegacyField(at.Child("ip"), point.IP, true, stored)...)
+			errs = append(errs, validate.LegacyIP(at.Child("ip"), point.IP, stored)...)
 		}
 		if point.Hostname != "" {
 			errs = append(errs, validate.Each(point.Hostname, at.Child("hostname"), validation.IsDNS1123Subdomain)...)

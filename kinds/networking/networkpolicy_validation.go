@@ -15,7 +15,7 @@ import (
 // policyCheck is one validation of a policy.
 type policyCheck struct {
 	selectors metav1validation.LabelSelectorValidationOptions
-	stored    []string // networks of the stored policy, which may stay as they are
+	stored    validate.Stored // networks
 }
 
 // validatePolicy checks a policy; old is nil on create. An update may keep what has become invalid since: networks
@@ -23,11 +23,15 @@ type policyCheck struct {
 func validatePolicy(spec, old *networkingv1.NetworkPolicySpec) field.ErrorList {
 	var c policyCheck
 	if old != nil {
+		c.stored = validate.Stored{}
 		c.selectors.AllowInvalidLabelValueInSelector = metav1validation.LabelSelectorHasInvalidLabelValue(&old.PodSelector)
 		visitRules(old, nil, func(_ []networkingv1.NetworkPolicyPort, peers []networkingv1.NetworkPolicyPeer, _, _ *field.Path) {
 			for _, peer := range peers {
 				if peer.IPBlock != nil {
-					c.stored = append(append(c.stored, peer.IPBlock.CIDR), peer.IPBlock.Except...)
+					c.stored[peer.IPBlock.CIDR] = true
+					for _, except := range peer.IPBlock.Except {
+						c.stored[except] = true
+					}
 				}
 			}
 		})
@@ -103,14 +107,14 @@ func (c *policyCheck) block(block *networkingv1.IPBlock, path *field.Path) field
 	if block.CIDR == "" {
 		return field.ErrorList{field.Required(at, "")}
 	}
-	errs := validation.IsValidCIDRForLegacyField(at, block.CIDR, true, c.stored)
+	errs := validate.LegacyCIDR(at, block.CIDR, c.stored)
 	_, whole, err := netutils.ParseCIDRSloppy(block.CIDR)
 	if err != nil {
 		return errs
 	}
 	for i, text := range block.Except {
 		at := path.Child("except").Index(i)
-		errs = append(errs, validation.IsValidCIDRForLegacyField(at, text, true, c.stored)...)
+		errs = append(errs, validate.LegacyCIDR(at, text, c.stored)...)
 		_, except, err := netutils.ParseCIDRSloppy(text)
 		if err != nil {
 			continue

@@ -48,7 +48,7 @@ func (c *checker) checkResourceClaims(path *field.Path) {
 // checkClaimRefs checks a container's references to the pod's claims: to a claim as a whole or to one request in it,
 // not to both and to none twice.
 func (c *checker) checkClaimRefs(refs []corev1.ResourceClaim, path *field.Path) {
-	whole, requests := sets.New[string](), sets.New[string]()
+	whole, partly, requests := sets.New[string](), sets.New[string](), sets.New[string]()
 	for i, ref := range refs {
 		at := path.Index(i)
 		if ref.Name == "" {
@@ -60,7 +60,7 @@ func (c *checker) checkClaimRefs(refs []corev1.ResourceClaim, path *field.Path) 
 		}
 		key := ref.Name + "/" + ref.Request
 		switch {
-		case whole.Has(ref.Name), ref.Request == "" && slices.ContainsFunc(requests.UnsortedList(), func(r string) bool { return strings.HasPrefix(r, ref.Name+"/") }):
+		case whole.Has(ref.Name), ref.Request == "" && partly.Has(ref.Name):
 			c.add(field.Duplicate(at, ref.Name))
 		case requests.Has(key):
 			c.add(field.Duplicate(at, key))
@@ -69,18 +69,27 @@ func (c *checker) checkClaimRefs(refs []corev1.ResourceClaim, path *field.Path) 
 			whole.Insert(ref.Name)
 		} else {
 			requests.Insert(key)
+			partly.Insert(ref.Name)
 		}
 		if !c.claims.Has(ref.Name) {
 			err := field.NotFound(at, ref.Name)
-			err.Detail = "must be one of the names in pod.spec.resourceClaims"
-			if c.claims.Len() == 0 {
-				err.Detail += " which is empty"
-			} else {
-				err.Detail += ": " + strings.Join(sets.List(c.claims), ", ")
-			}
+			err.Detail = c.claimNames()
 			c.add(err)
 		}
 	}
+}
+
+// claimNames says what the names of claims are. The text is made once, however many references are wrong.
+func (c *checker) claimNames() string {
+	if c.claimText == "" {
+		c.claimText = "must be one of the names in pod.spec.resourceClaims"
+		if c.claims.Len() == 0 {
+			c.claimText += " which is empty"
+		} else {
+			c.claimText += ": " + strings.Join(sets.List(c.claims), ", ")
+		}
+	}
+	return c.claimText
 }
 
 // ValidateClaimTemplate checks the template of a volume claim, in ephemeral volumes.

@@ -39,8 +39,9 @@ func (c *checker) checkDNS(path *field.Path) {
 	if len(config.Nameservers) > maxNameservers {
 		c.add(field.Invalid(at, config.Nameservers, fmt.Sprintf("must not have more than %v nameservers", maxNameservers)))
 	}
+	stored := validate.StoredOf(c.oldNameservers())
 	for i, server := range config.Nameservers {
-		c.add(validation.IsValidIPForLegacyField(at.Index(i), server, true, c.oldNameservers())...)
+		c.add(validate.LegacyIP(at.Index(i), server, stored)...)
 	}
 	at = path.Child("searches")
 	if len(config.Searches) > maxSearches {
@@ -88,9 +89,10 @@ func (c *checker) checkHostnames(path *field.Path) {
 		c.add(validate.Each(c.spec.Subdomain, path.Child("subdomain"), validation.IsDNS1123Label)...)
 	}
 	c.checkHostnameOverride(path)
+	stored := validate.StoredOf(c.oldAliasIPs())
 	for i, alias := range c.spec.HostAliases {
 		at := path.Child("hostAliases").Index(i)
-		c.add(validation.IsValidIPForLegacyField(at.Child("ip"), alias.IP, true, c.oldAliasIPs())...)
+		c.add(validate.LegacyIP(at.Child("ip"), alias.IP, stored)...)
 		for j, name := range alias.Hostnames {
 			c.add(validate.Each(name, at.Child("hostnames").Index(j), validation.IsDNS1123Subdomain)...)
 		}

@@ -10,6 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	resourcehelper "k8s.io/component-helpers/resource"
+
+	"vigil/kinds/validate"
 )
 
 // nameRule checks a resource name in its place: in a container, in a pod, on a node.
@@ -123,6 +125,6 @@ var countedResources = sets.New[corev1.ResourceName](
 
 // wholePages says whether quantity is a multiple of the page size that the name ends in: hugepages-2Mi.
 func wholePages(name corev1.ResourceName, quantity resource.Quantity) bool {
-	size, err := resource.ParseQuantity(string(name)[len(corev1.ResourceHugePagesPrefix):])
+	size, err := validate.ParseQuantity(string(name)[len(corev1.ResourceHugePagesPrefix):])
 	return err == nil && size.Sign() > 0 && quantity.MilliValue()%1000 == 0 && quantity.Value()%size.Value() == 0
 }

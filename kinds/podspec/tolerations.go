@@ -1,7 +1,6 @@
 package podspec
 
 import (
-	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -47,13 +46,8 @@ func validateTolerationValue(t *corev1.Toleration, path *field.Path) field.Error
 		if t.Value != "" {
 			return field.ErrorList{field.Invalid(path, t.Value, "value must be empty when `operator` is 'Exists'")}
 		}
-	case corev1.TolerationOpLt, corev1.TolerationOpGt:
-		if _, err := strconv.ParseInt(t.Value, 10, 64); err != nil {
-			return field.ErrorList{field.Invalid(path, t.Value, "value must be an integer when `operator` is 'Lt' or 'Gt'")}
-		}
-	default:
-		return field.ErrorList{field.NotSupported(path, t.Operator, []corev1.TolerationOperator{
-			corev1.TolerationOpEqual, corev1.TolerationOpExists, corev1.TolerationOpLt, corev1.TolerationOpGt})}
+	default: // Lt and Gt belong to TaintTolerationComparisonOperators, which is off in Kubernetes 1.37
+		return field.ErrorList{field.NotSupported(path, t.Operator, []corev1.TolerationOperator{corev1.TolerationOpEqual, corev1.TolerationOpExists})}
 	}
 	return nil
 }

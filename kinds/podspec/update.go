@@ -97,16 +97,14 @@ func (u *update) checkDeadline(path *field.Path) bool {
 
 // checkTolerations wants every old toleration to be there still, but for its seconds.
 func (u *update) checkTolerations(path *field.Path) {
+	kept := make(map[corev1.Toleration]bool, len(u.spec.Tolerations))
+	for _, now := range u.spec.Tolerations {
+		now.TolerationSeconds = nil
+		kept[now] = true
+	}
 	for _, before := range u.old.Tolerations {
-		found := false
-		for _, now := range u.spec.Tolerations {
-			before.TolerationSeconds = now.TolerationSeconds
-			if equality.Semantic.DeepEqual(before, now) {
-				found = true
-				break
-			}
-		}
-		if !found {
+		before.TolerationSeconds = nil
+		if !kept[before] {
 			u.add(field.Forbidden(path, "existing toleration can not be modified except its tolerationSeconds"))
 			return
 		}
@@ -114,12 +112,12 @@ func (u *update) checkTolerations(path *field.Path) {
 }
 
 func (u *update) checkSchedulingGates(path *field.Path) {
+	known := make(map[string]bool, len(u.old.SchedulingGates))
+	for _, before := range u.old.SchedulingGates {
+		known[before.Name] = true
+	}
 	for i, gate := range u.spec.SchedulingGates {
-		known := false
-		for _, before := range u.old.SchedulingGates {
-			known = known || before.Name == gate.Name
-		}
-		if !known {
+		if !known[gate.Name] {
 			u.add(field.Forbidden(path.Index(i).Child("name"), fmt.Sprintf("only deletion is allowed, but found new scheduling gate '%s'", gate.Name)))
 		}
 	}

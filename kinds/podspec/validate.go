@@ -71,8 +71,9 @@ type checker struct {
 	opts     Options
 	tolerate tolerance
 
-	volumes map[string]*corev1.VolumeSource // the valid ones, by name
-	claims  sets.Set[string]                // names in spec.resourceClaims
+	volumes   map[string]*corev1.VolumeSource // the valid ones, by name
+	claims    sets.Set[string]                // names in spec.resourceClaims
+	claimText string                          // see claimNames
 
 	errs field.ErrorList
 }

@@ -52,6 +52,8 @@ func For(resource schema.GroupResource) Evaluator {
 		return services
 	case schema.GroupResource{Resource: "persistentvolumeclaims"}:
 		return claims
+	case resourceClaims.Resource:
+		return resourceClaims
 	}
 	return Evaluator{Resource: resource}
 }

@@ -29,11 +29,14 @@ func ResourceSlice() *kinds.Kind {
 			Fields: []object.Field{
 				{Label: resourcev1.ResourceSliceSelectorNodeName, Proto: []int32{2, 3}},
 				{Label: resourcev1.ResourceSliceSelectorDriver, Proto: []int32{2, 1}},
+				{Label: resourcev1.ResourceSliceSelectorPoolName, Proto: []int32{2, 2, 1}},
 			},
 		},
-		Indexes: []string{resourcev1.ResourceSliceSelectorNodeName},
-		New:     func() kinds.Object { return &resourcev1.ResourceSlice{} },
-		NewList: func() runtime.Object { return &resourcev1.ResourceSliceList{} },
+		UnknownField:     "field label not supported for resource.k8s.io/v1, Kind=ResourceSlice: %s",
+		NoNamespaceField: true,
+		Indexes:          []string{resourcev1.ResourceSliceSelectorNodeName},
+		New:              func() kinds.Object { return &resourcev1.ResourceSlice{} },
+		NewList:          func() runtime.Object { return &resourcev1.ResourceSliceList{} },
 
 		PrepareCreate: func(obj kinds.Object) { prepareSlice(&obj.(*resourcev1.ResourceSlice).Spec, nil) },
 		PrepareUpdate: func(obj, old kinds.Object) {

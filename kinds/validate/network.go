@@ -10,6 +10,37 @@ import (
 	netutils "k8s.io/utils/net"
 )
 
+// Stored is the values that the stored object has in some fields. They may stay as they are, however they are spelled.
+type Stored map[string]bool
+
+// StoredOf returns the set of values.
+func StoredOf(values []string) Stored {
+	if len(values) == 0 {
+		return nil
+	}
+	s := make(Stored, len(values))
+	for _, v := range values {
+		s[v] = true
+	}
+	return s
+}
+
+// LegacyIP accepts IP addresses with the rules of fields that are older than those for new fields, and those that are stored.
+func LegacyIP(path *field.Path, text string, stored Stored) field.ErrorList {
+	if stored[text] {
+		return nil
+	}
+	return validation.IsValidIPForLegacyField(path, text, true, nil)
+}
+
+// LegacyCIDR is LegacyIP for networks.
+func LegacyCIDR(path *field.Path, text string, stored Stored) field.ErrorList {
+	if stored[text] {
+		return nil
+	}
+	return validation.IsValidCIDRForLegacyField(path, text, true, nil)
+}
+
 // OrdinaryIP rejects addresses that no endpoint and no external IP may have: unspecified, loopback and link-local
 // ones (the latter would reach metadata services). Leading zeros in an octet, which old objects may have, are read
 // as decimal.

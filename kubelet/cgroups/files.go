@@ -3,6 +3,7 @@ package cgroups
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -223,7 +224,19 @@ func write(dir, file, value string) error {
 	}
 }
 
+// wordsLimit is how much of a file of words is read, in bytes: of a list of processes some 100,000.
+const wordsLimit = 1 << 20
+
+// words reads a file of words. Of very many it returns the first.
 func words(dir, file string) ([]string, error) {
-	content, err := os.ReadFile(filepath.Join(dir, file))
-	return strings.Fields(string(content)), err
+	f, err := os.Open(filepath.Join(dir, file))
+	if err != nil {
+		return nil, err
+	}
+	content, err := io.ReadAll(io.LimitReader(f, wordsLimit))
+	found := strings.Fields(string(content))
+	if len(content) == wordsLimit {
+		found = found[:len(found)-1]
+	}
+	return found, errors.Join(err, f.Close())
 }

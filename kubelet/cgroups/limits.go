@@ -10,6 +10,7 @@ import (
 	resources "k8s.io/component-helpers/resource"
 
 	"vigil/kinds/podspec"
+	"vigil/kinds/validate"
 )
 
 // The kernel's bounds and upstream's defaults (pkg/kubelet/cm/helpers_linux.go).
@@ -134,6 +135,6 @@ func pageSize(name string) (bytes int64, ok bool) {
 
 // quantityOf reads the page size of a resource: "2Mi" of hugepages-2Mi.
 func quantityOf(size string) (bytes int64, ok bool) {
-	quantity, err := resource.ParseQuantity(size)
+	quantity, err := validate.ParseQuantity(size)
 	return quantity.Value(), err == nil
 }

@@ -17,6 +17,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"vigil/internal/need"
 )
 
 // TestMain is also what tests run in groups: a process that waits for a line, then uses up memory or processes.
@@ -50,9 +52,7 @@ func TestMain(m *testing.M) {
 // realTree is a tree in the machine's own hierarchies, under a root of its own.
 func realTree(t *testing.T, config Config) *Tree {
 	t.Helper()
-	if os.Getuid() != 0 {
-		t.Skip("only root makes cgroups")
-	}
+	need.Root(t, "makes cgroups")
 	config.Root = fmt.Sprintf("/vigil-test-%d-%s", os.Getpid(), t.Name())
 	tree, err := New(config)
 	if err != nil {

@@ -107,7 +107,7 @@ func (d *Daemon) Start(ctx context.Context) error {
 		if err == nil || ctx.Err() != nil {
 			return err
 		}
-		d.log.Warn("starting containerd again, the one that runs does not answer", "pid", d.running.Load().PID, "err", err)
+		d.log.Warn("the containerd that runs does not answer; the kubelet starts it again, containers run on", "pid", d.running.Load().PID, "error", err)
 		if err := d.end(ctx, d.running.Load()); err != nil {
 			return err
 		}
@@ -133,10 +133,10 @@ func (d *Daemon) start(ctx context.Context) (adopted bool, err error) {
 	if old != nil && old.alive() {
 		if old.Identity == wanted.Identity {
 			d.running.Store(old)
-			d.log.Info("adopted containerd", "pid", old.PID)
+			d.log.Info("the kubelet adopted the containerd that runs", "pid", old.PID)
 			return true, nil
 		}
-		d.log.Info("starting containerd again, its programs or its configuration have changed", "pid", old.PID)
+		d.log.Info("the programs or the configuration of containerd have changed; the kubelet starts it again, containers run on", "pid", old.PID)
 		if err := d.end(ctx, old); err != nil {
 			return false, err
 		}
@@ -190,7 +190,7 @@ func (d *Daemon) launch(p *process) error {
 		return errors.Join(fmt.Errorf("note the process of containerd: %w", err), d.end(context.Background(), p))
 	}
 	d.running.Store(p)
-	d.log.Info("started containerd", "pid", p.PID)
+	d.log.Info("the kubelet started containerd", "pid", p.PID)
 	return nil
 }
 
@@ -211,7 +211,7 @@ func (d *Daemon) supervise(ctx context.Context) error {
 			if err := p.wait(ctx); err != nil {
 				return err
 			}
-			d.log.Warn("containerd has ended", "pid", p.PID, "log", d.config.logFile())
+			d.log.Warn("containerd ended; the kubelet starts it again: its log says why", "pid", p.PID, "log", d.config.logFile())
 		}
 		if time.Since(began) > steady {
 			pause = minPause
@@ -224,7 +224,7 @@ func (d *Daemon) supervise(ctx context.Context) error {
 		pause = min(2*pause, maxPause)
 		if _, err := d.start(ctx); err != nil {
 			d.running.Store(nil)
-			d.log.Error("cannot start containerd", "err", err)
+			d.log.Error("the kubelet cannot start containerd; it tries again", "error", err)
 		}
 	}
 }

@@ -126,7 +126,7 @@ func (d *Daemon) importFile(ctx context.Context, file string, images []archive.I
 	if err := d.awaitImages(ctx, images); err != nil {
 		return fmt.Errorf("import %s: %w", file, err)
 	}
-	d.log.Info("imported images", "file", file, "took", time.Since(began).Round(time.Millisecond))
+	d.log.Info("the kubelet imported images from a file", "file", file, "took", time.Since(began).Round(time.Millisecond))
 	return nil
 }
 

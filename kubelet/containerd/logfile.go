@@ -31,7 +31,7 @@ func boundLog(ctx context.Context, path string, size int64, logger *slog.Logger)
 	for {
 		err := rotate(path, size)
 		if err != nil && !failed {
-			logger.Error("cannot bound containerd's log", "err", err)
+			logger.Error("the kubelet cannot cut containerd's log; the log grows until that works again", "error", err)
 		}
 		failed = err != nil
 		select {

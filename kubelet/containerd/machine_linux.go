@@ -17,7 +17,7 @@ func (c Config) machine() (machine, error) {
 	if m.snapshotter == "" {
 		m.snapshotter = "overlayfs"
 		if err := tryOverlay(c.RootDir); err != nil {
-			c.Logger.Warn("overlay file systems cannot be mounted, every container gets a copy of its image", "err", err)
+			c.Logger.Warn("overlay file systems cannot be mounted here; every container gets a copy of its image, which takes time and disk space", "error", err)
 			m.snapshotter = "native"
 		}
 	}

@@ -9,6 +9,8 @@ import (
 
 	"golang.org/x/sync/errgroup"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"vigil/kubelet/untrusted"
 )
 
 // Stop ends every container and then containerd, and clears the state directory: no process, mount or network namespace is
@@ -63,7 +65,7 @@ func (d *Daemon) Reset(ctx context.Context) error {
 	if err := d.Stop(ctx); err != nil {
 		return err
 	}
-	if err := os.RemoveAll(d.config.RootDir); err != nil {
+	if err := untrusted.Remove(ctx, d.config.RootDir); err != nil {
 		return fmt.Errorf("remove the container runtime's directory: %w", err)
 	}
 	return nil

@@ -15,6 +15,8 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"vigil/kubelet/untrusted"
 )
 
 // clearState takes away what is left in the state directory: containers whose shim or containerd has died, shims, mounts
@@ -28,7 +30,7 @@ func (d *Daemon) clearState(ctx context.Context) error {
 	if err := errors.Join(failed...); err != nil {
 		return err
 	}
-	if err := os.RemoveAll(d.config.StateDir); err != nil {
+	if err := untrusted.Remove(ctx, d.config.StateDir); err != nil {
 		return fmt.Errorf("remove the container runtime's state: %w", err)
 	}
 	return nil

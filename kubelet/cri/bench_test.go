@@ -61,7 +61,7 @@ func BenchmarkEvent(b *testing.B) {
 	_, events := fill(r, 100)
 	b.ReportAllocs()
 	for i := 0; b.Loop(); i++ {
-		if _, changed := r.take("containerd://", events[i%len(events)]); changed {
+		if _, changed := r.take("containerd://", events[i%len(events)], nil); changed {
 			b.Fatal("nothing has changed")
 		}
 	}

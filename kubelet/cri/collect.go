@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"vigil/kubelet"
+	"vigil/kubelet/untrusted"
 )
 
 // kept is how many ended attempts of each container stay: the last one and the one that --previous shows.
@@ -30,7 +31,7 @@ func (r *Runtime) Collect(ctx context.Context, wanted func(pod types.UID) bool) 
 			err = errors.Join(err, r.RemovePod(ctx, pod.UID))
 		}
 	}
-	return errors.Join(err, r.collectLogs(wanted), r.collectLinks())
+	return errors.Join(err, r.collectLogs(ctx, wanted), r.collectLinks())
 }
 
 // runs says whether anything of a pod still runs; what nobody wants is stopped by others first.
@@ -67,7 +68,7 @@ func (r *Runtime) collectPod(ctx context.Context, uid types.UID) error {
 }
 
 // collectLogs removes log directories of pods that are neither wanted nor there. Young ones may be of a pod that begins.
-func (r *Runtime) collectLogs(wanted func(pod types.UID) bool) error {
+func (r *Runtime) collectLogs(ctx context.Context, wanted func(pod types.UID) bool) error {
 	dirs, err := os.ReadDir(r.config.LogDir)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil
@@ -81,7 +82,7 @@ func (r *Runtime) collectLogs(wanted func(pod types.UID) bool) error {
 		if info, statErr := dir.Info(); statErr != nil || time.Since(info.ModTime()) < time.Minute {
 			continue
 		}
-		err = errors.Join(err, os.RemoveAll(filepath.Join(r.config.LogDir, dir.Name())))
+		err = errors.Join(err, untrusted.Remove(ctx, filepath.Join(r.config.LogDir, dir.Name())))
 	}
 	return err
 }

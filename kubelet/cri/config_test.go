@@ -1,6 +1,8 @@
 package cri
 
 import (
+	"errors"
+	"fmt"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -235,6 +237,57 @@ func TestContainerSecurity(t *testing.T) {
 	security, err := r.containerSecurity(newPod("web", nil), &corev1.Container{}, imageUser{}, kubelet.ContainerOptions{Target: "containerd://1"}, kubelet.SandboxOptions{})
 	if err != nil || security.NamespaceOptions.Pid != runtimeapi.NamespaceMode_TARGET || security.NamespaceOptions.TargetId != "1" {
 		t.Errorf("with a target: %+v, %v", security, err)
+	}
+}
+
+// A container that is to be confined does not run unconfined where the runtime cannot filter system calls.
+func TestContainerSecurity_NoSeccomp(t *testing.T) {
+	const std, none = corev1.SeccompProfileTypeRuntimeDefault, corev1.SeccompProfileTypeUnconfined
+	for _, test := range []struct {
+		name       string
+		pod, own   corev1.SeccompProfileType
+		byDefault  bool // --seccomp-default
+		privileged bool
+		fails      bool
+	}{
+		{name: "nothing said"},
+		{name: "nothing said, default RuntimeDefault", byDefault: true, fails: true},
+		{name: "unconfined", own: none, byDefault: true},
+		{name: "of the container", own: std, fails: true},
+		{name: "of the pod", pod: std, fails: true},
+		{name: "of the pod, not the container", pod: std, own: none},
+		{name: "of the container, not the pod", pod: none, own: std, fails: true},
+		{name: "privileged", pod: std, privileged: true}, // nobody filters its calls
+	} {
+		for _, can := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, runtime can %t", test.name, can), func(t *testing.T) {
+				r := &Runtime{config: Config{RootDir: "/root", SeccompDefault: test.byDefault}}
+				r.noSeccomp.Store(!can)
+				pod := newPod("web", nil)
+				c := &pod.Spec.Containers[0]
+				c.SecurityContext = &corev1.SecurityContext{Privileged: &test.privileged}
+				if test.own != "" {
+					c.SecurityContext.SeccompProfile = &corev1.SeccompProfile{Type: test.own}
+				}
+				if test.pod != "" {
+					pod.Spec.SecurityContext = &corev1.PodSecurityContext{SeccompProfile: &corev1.SeccompProfile{Type: test.pod}}
+				}
+				security, err := r.containerSecurity(pod, c, imageUser{}, kubelet.ContainerOptions{}, kubelet.SandboxOptions{})
+				if fails := test.fails && !can; (err != nil) != fails || fails && !errors.Is(err, errNoSeccomp) {
+					t.Fatalf("got %v", err)
+				}
+				want := runtimeapi.SecurityProfile_Unconfined
+				if can && (test.fails || test.privileged) {
+					want = runtimeapi.SecurityProfile_RuntimeDefault
+				}
+				if err == nil && security.Seccomp.ProfileType != want {
+					t.Errorf("the profile is %v", security.Seccomp.ProfileType)
+				}
+				if sandbox, err := r.sandboxSecurity(pod, kubelet.SandboxOptions{}); err != nil || (sandbox.Seccomp.ProfileType == runtimeapi.SecurityProfile_RuntimeDefault) != can {
+					t.Errorf("of the sandbox: %v, %v", sandbox.GetSeccomp(), err)
+				}
+			})
+		}
 	}
 }
 

@@ -81,7 +81,7 @@ func (r *Runtime) StartContainer(ctx context.Context, id string) error {
 		return failure(reasonRun, err)
 	}
 	if err := r.linkLog(bare(id)); err != nil {
-		r.logger.Warn("cannot link a log", "container", id, "error", err)
+		r.logger.Warn("the kubelet cannot link a container's log in /var/log/containers; what collects logs there does not find it", "container", id, "error", err)
 	}
 	return nil
 }
@@ -126,18 +126,6 @@ func (r *Runtime) ResizeContainer(ctx context.Context, pod *corev1.Pod, c *corev
 		return fmt.Errorf("resize container %s: %w", c.Name, err)
 	}
 	return nil
-}
-
-// Exec implements kubelet.Runtime. Timeouts are whole seconds, rounded up.
-func (r *Runtime) Exec(ctx context.Context, id string, command []string, timeout time.Duration) (output []byte, exitCode int, err error) {
-	answer, err := r.client.ExecSync(ctx, &runtimeapi.ExecSyncRequest{ContainerId: bare(id), Cmd: command, Timeout: int64(math.Ceil(timeout.Seconds()))})
-	if status.Code(err) == codes.DeadlineExceeded && ctx.Err() == nil {
-		return nil, 0, fmt.Errorf("%w: %q", kubelet.ErrExecTimeout, command)
-	}
-	if err != nil {
-		return nil, 0, fmt.Errorf("exec in container %s: %w", id, err)
-	}
-	return append(answer.Stdout, answer.Stderr...), int(answer.ExitCode), nil
 }
 
 // containerConfig is upstream's generateContainerConfig.

@@ -108,7 +108,7 @@ func TestFeatures(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			output, code, err := n.Exec(n.context(), id, append([]string{"demo"}, test.command...), 0)
+			output, code, err := n.Exec(n.context(), id, append([]string{"demo"}, test.command...), 0, 0)
 			if err != nil || code != test.code || !strings.Contains(string(output), test.want) {
 				t.Errorf("%v printed %q, exited with %d, %v", test.command, output, code, err)
 			}
@@ -157,7 +157,7 @@ func TestTarget(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	output, _, err := n.Exec(n.context(), id, []string{"demo", "cat", "/proc/1/cmdline"}, 0)
+	output, _, err := n.Exec(n.context(), id, []string{"demo", "cat", "/proc/1/cmdline"}, 0, 0)
 	if err != nil || !strings.Contains(string(output), "1000") {
 		t.Errorf("process 1 is %q, %v", output, err)
 	}

@@ -3,6 +3,7 @@ package cri
 import (
 	"context"
 	"errors"
+	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -10,6 +11,9 @@ import (
 	"google.golang.org/grpc/status"
 	"k8s.io/apimachinery/pkg/types"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"vigil/internal/panics"
+	"vigil/kubelet"
 )
 
 // How often everything is listed: as a safety net beside events, instead of them, and after a failure.
@@ -36,14 +40,14 @@ func (r *Runtime) followEvents(ctx context.Context, changed func(types.UID)) err
 	lost := false
 	for ctx.Err() == nil {
 		began := time.Now()
-		err := r.followOnce(ctx, changed)
+		err := panics.Try(r.logger, panics.Node, func() error { return r.followOnce(ctx, changed) })
 		if ctx.Err() != nil {
 			break
 		}
 		r.cache.doubtAll()
 		if worked := time.Since(began) > longestPause; worked || !lost {
 			pause, lost = firstPause, true
-			r.logger.Warn("the container runtime does not answer", "error", err)
+			r.logger.Warn("the container runtime does not answer; the kubelet tries again until it does", "error", err)
 		}
 		select {
 		case <-ctx.Done():
@@ -59,7 +63,9 @@ func (r *Runtime) followOnce(ctx context.Context, changed func(types.UID)) error
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	ended := make(chan error, 1)
-	go func() { ended <- r.readEvents(ctx, changed) }()
+	go func() {
+		ended <- panics.Try(r.logger, panics.Node, func() error { return r.readEvents(ctx, changed) })
+	}()
 	finish := func(err error) error {
 		cancel()
 		if ended != nil {
@@ -81,7 +87,7 @@ func (r *Runtime) followOnce(ctx context.Context, changed func(types.UID)) error
 			if !notOffered(err) {
 				return err
 			}
-			r.logger.Info("the container runtime sends no events: listing every second")
+			r.logger.Info("the container runtime sends no events; the kubelet lists its containers every second instead")
 			interval, again, ended = relistWithoutEvents, time.After(retryEvents), nil
 			relist.Reset(interval)
 		case <-again:
@@ -115,19 +121,29 @@ func (r *Runtime) readEvents(ctx context.Context, changed func(types.UID)) error
 	if err != nil {
 		return err
 	}
+	var ends sync.WaitGroup
+	defer ends.Wait()
 	for {
 		event, err := stream.Recv()
 		if err != nil {
 			return err
 		}
-		if uid, news := r.take(prefix, event); news {
+		if uid, news := r.take(prefix, event, func(uid types.UID, sandbox string, c *runtimeapi.ContainerStatus) {
+			ends.Go(func() {
+				defer panics.Catch(r.logger, panics.Node, "uid", uid, "container", c.Id)
+				if r.cache.mergeContainer(uid, r.toContainer(prefix, sandbox, c), false) {
+					changed(uid)
+				}
+			})
+		}); news {
 			changed(uid)
 		}
 	}
 }
 
-// take merges what an event says, and returns the pod it is about and whether anything has changed.
-func (r *Runtime) take(prefix string, event *runtimeapi.ContainerEventResponse) (uid types.UID, changed bool) {
+// take merges what an event says, and returns the pod it is about and whether anything has changed. Containers that have ended are handed to
+// ended, which merges them without holding up the next event: what they have to say is read from files of theirs.
+func (r *Runtime) take(prefix string, event *runtimeapi.ContainerEventResponse, ended func(pod types.UID, sandbox string, c *runtimeapi.ContainerStatus)) (uid types.UID, changed bool) {
 	if event.ContainerEventType == runtimeapi.ContainerEventType_CONTAINER_DELETED_EVENT {
 		uid, changed = r.cache.remove(event.ContainerId)
 	}
@@ -145,7 +161,11 @@ func (r *Runtime) take(prefix string, event *runtimeapi.ContainerEventResponse) 
 			changed = true
 			continue
 		}
-		if r.goesForward(c) && r.cache.mergeContainer(uid, r.toContainer(prefix, s.Id, c), false) {
+		switch {
+		case !r.goesForward(c):
+		case toState(c.State) == kubelet.ContainerExited:
+			ended(uid, s.Id, c)
+		case r.cache.mergeContainer(uid, r.toContainer(prefix, s.Id, c), false):
 			changed = true
 		}
 	}

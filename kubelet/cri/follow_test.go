@@ -121,7 +121,11 @@ func TestEvents_OutOfOrder(t *testing.T) {
 		{"it is removed", removed, true, 0, true},
 		{"a late stop", stopped, false, 0, true},
 	} {
-		if _, changed := r.take("fake://", step.event); changed != step.changed {
+		ended := false
+		_, changed := r.take("fake://", step.event, func(uid types.UID, sandbox string, c *runtimeapi.ContainerStatus) {
+			ended = r.cache.mergeContainer(uid, r.toContainer("fake://", sandbox, c), false)
+		})
+		if (changed || ended) != step.changed {
 			t.Errorf("%s: changed %t", step.name, changed)
 		}
 		sandbox, containers, err := r.Pod(t.Context(), "1")

@@ -13,6 +13,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/tools/record"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"vigil/internal/panics"
 )
 
 // gcInterval is how often images are looked at, and disk space.
@@ -86,7 +88,7 @@ func (g *ImageGC) Run(ctx context.Context) error {
 	defer tick.Stop()
 	failed := false
 	for {
-		err := g.Collect(ctx)
+		err := panics.Try(g.config.Logger, panics.Node, func() error { return g.Collect(ctx) })
 		switch {
 		case ctx.Err() != nil:
 			return ctx.Err()
@@ -97,7 +99,7 @@ func (g *ImageGC) Run(ctx context.Context) error {
 			fallthrough
 		default:
 			failed = true
-			g.config.Logger.Warn("image garbage collection failed", "error", err)
+			g.config.Logger.Warn("the kubelet could not collect images that nobody uses; it tries again", "error", err)
 		}
 		select {
 		case <-ctx.Done():
@@ -206,7 +208,7 @@ func (g *ImageGC) detect(ctx context.Context, now time.Time) ([]candidate, error
 		}
 	}
 	if err := g.runtime.images.forget(there, now); err != nil {
-		g.config.Logger.Warn("cannot forget images that have gone", "error", err)
+		g.config.Logger.Warn("the kubelet cannot remove the records of images that are gone; it tries again", "error", err)
 	}
 	slices.SortFunc(candidates, func(a, b candidate) int {
 		return cmp.Or(a.used.Compare(b.used), a.detected.Compare(b.detected), cmp.Compare(a.id, b.id))
@@ -257,7 +259,7 @@ func (g *ImageGC) remove(ctx context.Context, c candidate, reason string) error 
 		return fmt.Errorf("remove image %s: %w", c.id, err)
 	}
 	g.runtime.images.metrics.collected.WithLabelValues(reason).Inc()
-	g.config.Logger.Info("removed an image that nobody uses", "image", c.id, "bytes", c.size)
+	g.config.Logger.Info("the kubelet removed an image that nobody uses", "image", c.id, "bytes", c.size)
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	delete(g.images, c.id)

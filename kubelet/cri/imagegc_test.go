@@ -94,6 +94,34 @@ func TestImageGC(t *testing.T) {
 	}
 }
 
+// A file system that says it has no room at all is told of in upstream's words, and nothing is removed for it.
+func TestImageGC_NoCapacity(t *testing.T) {
+	n := startNode(t, nil)
+	recorder := record.NewFakeRecorder(10)
+	gc, err := n.NewImageGC(ImageGCConfig{
+		Node: &corev1.ObjectReference{Kind: "Node", Name: "n"}, Recorder: recorder,
+		usage: func(string) (int64, int64, error) { return 0, 10, nil },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const text = "invalid capacity 0 on image filesystem"
+	if err := gc.Collect(n.context()); err == nil || err.Error() != text {
+		t.Errorf("collected with %v", err)
+	}
+	select {
+	case event := <-recorder.Events:
+		if event != "Warning InvalidDiskCapacity "+text {
+			t.Errorf("the event is %q", event)
+		}
+	default:
+		t.Error("there is no event")
+	}
+	if got := n.have("demo:1"); len(got) != 1 {
+		t.Errorf("left are %v", got)
+	}
+}
+
 // An image that has not been used for long goes, however much space there is.
 func TestImageGC_MaxAge(t *testing.T) {
 	n := startNode(t, nil)

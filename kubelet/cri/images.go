@@ -92,7 +92,7 @@ func (s *imageService) ensure(ctx context.Context, request kubelet.ImageRequest)
 	if image != nil {
 		may, err := s.records.MayUse(name, image.Id, func() []credentials.Credential { return p.credentials(ctx) })
 		if err != nil {
-			s.logger.Warn("cannot tell who may use an image", "image", name, "error", err)
+			s.logger.Warn("the kubelet cannot read who may use an image; it pulls the image again", "image", name, "error", err)
 		}
 		if may {
 			return kubelet.Image{ID: image.Id, Size: int64(image.Size)}, nil

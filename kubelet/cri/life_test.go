@@ -52,14 +52,14 @@ func TestLife(t *testing.T) {
 		t.Errorf("the link to the log: %s, %v", target, err)
 	}
 
-	output, code, err := n.Exec(n.context(), ids[0], []string{"demo", "hostname"}, time.Minute)
+	output, code, err := n.Exec(n.context(), ids[0], []string{"demo", "hostname"}, time.Minute, 3)
 	if err != nil || code != 0 || string(bytes.TrimSpace(output)) != "web" {
 		t.Errorf("hostname: %q, %d, %v", output, code, err)
 	}
-	if _, code, err = n.Exec(n.context(), ids[0], []string{"demo", "exit", "7"}, 0); err != nil || code != 7 {
+	if _, code, err = n.Exec(n.context(), ids[0], []string{"demo", "exit", "7"}, 0, 0); err != nil || code != 7 {
 		t.Errorf("exit 7: %d, %v", code, err)
 	}
-	if _, _, err = n.Exec(n.context(), ids[0], []string{"demo", "sleep", "100"}, time.Second); !errors.Is(err, kubelet.ErrExecTimeout) {
+	if _, _, err = n.Exec(n.context(), ids[0], []string{"demo", "sleep", "100"}, time.Second, 0); !errors.Is(err, kubelet.ErrExecTimeout) {
 		t.Errorf("an exec that takes too long: %v", err)
 	}
 

@@ -21,7 +21,7 @@ import (
 )
 
 // patience bounds everything that a test waits for.
-const patience = time.Minute
+const patience = 5 * time.Minute
 
 // node is a Runtime over a containerd of its own, with a bridge network, that somebody follows.
 type node struct {

@@ -12,6 +12,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 	crierrors "k8s.io/cri-api/pkg/errors"
 
+	"vigil/internal/panics"
 	"vigil/kubelet"
 	"vigil/kubelet/cri/credentials"
 )
@@ -61,6 +62,7 @@ func (p *pull) follow(ctx context.Context) (ended func()) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
+		defer panics.Catch(p.service.logger, panics.Node, "image", p.name)
 		p.service.content.follow(ctx, p.name, p.request.Progress)
 	}()
 	return func() {
@@ -78,12 +80,12 @@ func (p *pull) pull(ctx context.Context) (*runtimeapi.Image, error) {
 	image, with, err := p.try(ctx)
 	if err != nil {
 		if forgetting := s.records.Fail(p.name); forgetting != nil {
-			s.logger.Warn("cannot forget a pull that failed", "image", p.name, "error", forgetting)
+			s.logger.Warn("the kubelet cannot remove the record of a pull that failed; it stays until the image is pulled", "image", p.name, "error", forgetting)
 		}
 		return nil, err
 	}
 	if err := s.records.Succeed(p.name, image.Id, with); err != nil {
-		s.logger.Warn("cannot remember who may use an image", "image", p.name, "error", err)
+		s.logger.Warn("the kubelet cannot record who may use an image; others with the same credentials pull it again", "image", p.name, "error", err)
 	}
 	return image, nil
 }
@@ -142,7 +144,7 @@ func (p *pull) lookup(ctx context.Context) ([]credentials.Credential, error) {
 			}
 		}
 		if err := p.service.plugins.AddTo(ctx, keyring, named.Name()); err != nil {
-			p.service.logger.Warn("a credential provider has failed", "image", p.name, "error", err)
+			p.service.logger.Warn("a credential provider failed; the kubelet pulls with the credentials that it has besides", "image", p.name, "error", err)
 		}
 		p.keyring = keyring
 	}
@@ -153,7 +155,7 @@ func (p *pull) lookup(ctx context.Context) ([]credentials.Credential, error) {
 func (p *pull) credentials(ctx context.Context) []credentials.Credential {
 	all, err := p.lookup(ctx)
 	if err != nil {
-		p.service.logger.Warn("cannot read an image pull secret", "image", p.name, "error", err)
+		p.service.logger.Warn("the kubelet cannot read an image pull secret; it counts as none", "image", p.name, "error", err)
 	}
 	return all
 }

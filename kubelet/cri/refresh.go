@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"vigil/internal/panics"
 	"vigil/kubelet"
 )
 
@@ -69,7 +70,7 @@ func (r *Runtime) list(ctx context.Context, uid types.UID) (changed map[types.UI
 			continue
 		}
 		asks.Go(func() error {
-			fresh, err := r.askSandbox(askCtx, prefix, s.Id, nil)
+			fresh, err := panics.Call(r.logger, panics.Node, func() (bool, error) { return r.askSandbox(askCtx, prefix, s.Id, nil) })
 			if fresh {
 				news.add(owner)
 			}
@@ -83,7 +84,7 @@ func (r *Runtime) list(ctx context.Context, uid types.UID) (changed map[types.UI
 			continue
 		}
 		asks.Go(func() error {
-			fresh, err := r.askContainer(askCtx, prefix, c.PodSandboxId, c.Id)
+			fresh, err := panics.Call(r.logger, panics.Node, func() (bool, error) { return r.askContainer(askCtx, prefix, c.PodSandboxId, c.Id) })
 			if fresh {
 				news.add(owner)
 			}

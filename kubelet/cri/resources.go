@@ -12,6 +12,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"vigil/kinds/podspec"
+	"vigil/kinds/validate"
 )
 
 // CPU shares and quotas, upstream's (pkg/kubelet/cm/helpers_linux.go).
@@ -113,7 +114,7 @@ func (r *Runtime) hugepages(limits corev1.ResourceList) []*runtimeapi.HugepageLi
 		if !isHuge {
 			continue
 		}
-		if quantity, err := resource.ParseQuantity(size); err == nil {
+		if quantity, err := validate.ParseQuantity(size); err == nil {
 			asked[pageSize(quantity.Value())] = uint64(amount.Value())
 		}
 	}

@@ -34,7 +34,7 @@ func TestContainerdKilled(t *testing.T) {
 	if short := stateOf(containers, ids[1]); short.ExitCode != 0 || short.Reason != "Completed" {
 		t.Errorf("the short one is %+v", short)
 	}
-	if _, code, err := n.Exec(n.context(), ids[0], []string{"demo", "hostname"}, 0); err != nil || code != 0 {
+	if _, code, err := n.Exec(n.context(), ids[0], []string{"demo", "hostname"}, 0, 0); err != nil || code != 0 {
 		t.Errorf("exec: %d, %v", code, err)
 	}
 	other := newPod("later", []string{"sleep", "1000"})

@@ -14,11 +14,17 @@ import (
 
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"vigil/internal/panics"
 	"vigil/kubelet"
+	"vigil/kubelet/untrusted"
 )
 
 // rotateInterval is how often logs are looked at: --container-log-monitor-interval's default.
 const rotateInterval = 10 * time.Second
+
+// compressedSize is how large a log that was put aside may be to be compressed, in sizes at which one is put aside: those of a container that prints
+// more than that between two looks are left as they are.
+const compressedSize = 16
 
 // rotatedForm is the form of the suffix of a log that has been put aside, which sorts by age.
 const rotatedForm = "20060102-150405"
@@ -37,8 +43,8 @@ func (r *Runtime) rotateLogs(ctx context.Context) error {
 		case <-tick.C:
 		}
 		for _, c := range r.cache.running() {
-			if err := r.rotateLog(ctx, c); err != nil && ctx.Err() == nil {
-				r.logger.Warn("cannot rotate a log", "container", c.ID, "error", err)
+			if err := panics.Try(r.logger, panics.Node, func() error { return r.rotateLog(ctx, c) }, "container", c.ID); err != nil && ctx.Err() == nil {
+				r.logger.Warn("the kubelet could not rotate the log of a container; it tries again, and the log grows until then", "container", c.ID, "error", err)
 			}
 		}
 	}
@@ -65,7 +71,7 @@ func (c *cache) running() []*kubelet.Container {
 //
 // What was put aside last stays as it is, because someone may still read it; older ones are compressed.
 func (r *Runtime) rotateLog(ctx context.Context, c *kubelet.Container) error {
-	info, err := os.Stat(c.LogPath)
+	info, err := os.Lstat(c.LogPath)
 	if errors.Is(err, os.ErrNotExist) {
 		// A rotation was interrupted between its two steps.
 		return r.reopenLog(ctx, c)
@@ -92,7 +98,7 @@ func (r *Runtime) rotateLog(ctx context.Context, c *kubelet.Container) error {
 	}
 	for _, file := range old {
 		if !strings.HasSuffix(file, ".gz") {
-			err = errors.Join(err, compress(file))
+			err = errors.Join(err, compress(ctx, file, max(compressedSize*r.config.LogMaxSize, 1<<20)))
 		}
 	}
 	if err != nil {
@@ -116,15 +122,19 @@ func (r *Runtime) reopenLog(ctx context.Context, c *kubelet.Container) error {
 	return nil
 }
 
-// compress replaces a file by a compressed one.
-func compress(file string) (err error) {
-	from, err := os.Open(file)
+// compress replaces a file by a compressed one, unless it is larger than limit: others wait for their turn, and it will be removed. A pod that
+// may write to the directory of logs could have put anything there.
+func compress(ctx context.Context, file string, limit int64) (err error) {
+	from, err := untrusted.Open(file)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = from.Close() }() // it was only read
+	if info, err := from.Stat(); err != nil || info.Size() > limit {
+		return err
+	}
 	temporary := file + ".tmp"
-	to, err := os.OpenFile(temporary, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o640)
+	to, err := os.OpenFile(temporary, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o640)
 	if err != nil {
 		return err
 	}
@@ -134,7 +144,7 @@ func compress(file string) (err error) {
 		}
 	}()
 	zip := gzip.NewWriter(to)
-	_, err = io.Copy(zip, from)
+	_, err = io.Copy(zip, untilDone{ctx, io.LimitReader(from, limit)})
 	if err = errors.Join(err, zip.Close(), to.Close()); err != nil {
 		return err
 	}
@@ -142,4 +152,17 @@ func compress(file string) (err error) {
 		return err
 	}
 	return os.Remove(file)
+}
+
+// untilDone reads until ctx ends.
+type untilDone struct {
+	ctx  context.Context
+	from io.Reader
+}
+
+func (u untilDone) Read(p []byte) (int, error) {
+	if err := u.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return u.from.Read(p)
 }

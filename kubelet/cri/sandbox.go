@@ -15,6 +15,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"vigil/kubelet"
+	"vigil/kubelet/untrusted"
 )
 
 // RunSandbox implements kubelet.Runtime. Sandboxes that the pod has had stay until Collect or RemovePod takes them.
@@ -71,7 +72,7 @@ func (r *Runtime) runSandbox(ctx context.Context, request *runtimeapi.RunPodSand
 	answer, err := r.client.RunPodSandbox(ctx, request)
 	if lacksSeccomp(err) {
 		if !r.noSeccomp.Swap(true) {
-			r.logger.Warn("the container runtime cannot filter system calls: containers with the default profile run unconfined")
+			r.logger.Warn("the container runtime cannot filter system calls; containers that want the seccomp profile RuntimeDefault are not started")
 		}
 		request.Config.Linux.SecurityContext.Seccomp = unconfined()
 		answer, err = r.client.RunPodSandbox(ctx, request)
@@ -100,9 +101,10 @@ func (r *Runtime) awaitFirst(ctx context.Context) (release func()) {
 	return release
 }
 
-// lacksSeccomp says whether a sandbox could not be made because the low-level runtime was built without libseccomp.
+// lacksSeccomp says whether a sandbox could not be made because the low-level runtime was built without libseccomp, or because the
+// kernel cannot filter system calls.
 func lacksSeccomp(err error) bool {
-	return err != nil && strings.Contains(err.Error(), "seccomp not supported")
+	return err != nil && (strings.Contains(err.Error(), "seccomp not supported") || strings.Contains(err.Error(), "seccomp is not supported"))
 }
 
 // StopSandbox implements kubelet.Runtime.
@@ -137,9 +139,9 @@ func (r *Runtime) RemovePod(ctx context.Context, uid types.UID) error {
 		}
 	}
 	if reference.Name == "" {
-		return r.removePodLogs(uid)
+		return r.removePodLogs(ctx, uid)
 	}
-	if err := os.RemoveAll(r.podLogDir(reference.Namespace, reference.Name, uid)); err != nil {
+	if err := untrusted.Remove(ctx, r.podLogDir(reference.Namespace, reference.Name, uid)); err != nil {
 		return fmt.Errorf("remove the pod's logs: %w", err)
 	}
 	return nil
@@ -161,13 +163,13 @@ func (r *Runtime) removeSandbox(ctx context.Context, uid types.UID, id string) e
 }
 
 // removePodLogs removes the logs of a pod of which only the UID is known.
-func (r *Runtime) removePodLogs(uid types.UID) error {
+func (r *Runtime) removePodLogs(ctx context.Context, uid types.UID) error {
 	found, err := filepath.Glob(filepath.Join(r.config.LogDir, "*_*_"+string(uid)))
 	if err != nil {
 		return fmt.Errorf("find the pod's logs: %w", err)
 	}
 	for _, dir := range found {
-		err = errors.Join(err, os.RemoveAll(dir))
+		err = errors.Join(err, untrusted.Remove(ctx, dir))
 	}
 	return err
 }

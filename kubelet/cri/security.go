@@ -15,9 +15,9 @@ import (
 // Security contexts, after upstream's pkg/kubelet/kuberuntime/security_context.go and pkg/securitycontext.
 
 func (r *Runtime) sandboxSecurity(pod *corev1.Pod, options kubelet.SandboxOptions) (*runtimeapi.LinuxSandboxSecurityContext, error) {
-	confined, err := r.seccomp(&corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault})
-	if err != nil {
-		return nil, err
+	confined := &runtimeapi.SecurityProfile{ProfileType: runtimeapi.SecurityProfile_RuntimeDefault}
+	if r.noSeccomp.Load() { // the process is the pause program: nobody's choice, and nobody's code
+		confined = unconfined()
 	}
 	security := &runtimeapi.LinuxSandboxSecurityContext{
 		Privileged: slices.ContainsFunc(allContainers(pod), func(c *corev1.Container) bool {
@@ -33,7 +33,8 @@ func (r *Runtime) sandboxSecurity(pod *corev1.Pod, options kubelet.SandboxOption
 	}
 	security.RunAsUser, security.RunAsGroup = number(sc.RunAsUser), number(sc.RunAsGroup)
 	security.SelinuxOptions = toSELinux(sc.SELinuxOptions)
-	security.SupplementalGroupsPolicy, err = groupsPolicy(sc)
+	policy, err := groupsPolicy(sc)
+	security.SupplementalGroupsPolicy = policy
 	return security, err
 }
 
@@ -68,7 +69,7 @@ func (r *Runtime) containerSecurity(pod *corev1.Pod, c *corev1.Container, user i
 		security.NamespaceOptions.Pid, security.NamespaceOptions.TargetId = runtimeapi.NamespaceMode_TARGET, bare(options.Target)
 	}
 	var failed [3]error
-	security.Seccomp, failed[0] = r.seccomp(or(own.SeccompProfile, of.SeccompProfile))
+	security.Seccomp, failed[0] = r.seccomp(or(own.SeccompProfile, of.SeccompProfile), security.Privileged)
 	security.Apparmor, failed[1] = apparmor(or(own.AppArmorProfile, of.AppArmorProfile))
 	security.SupplementalGroupsPolicy, failed[2] = groupsPolicy(of)
 	return security, errors.Join(failed[:]...)
@@ -147,9 +148,13 @@ func groupsPolicy(sc *corev1.PodSecurityContext) (runtimeapi.SupplementalGroupsP
 	return runtimeapi.SupplementalGroupsPolicy(policy), nil
 }
 
-// seccomp says which system calls a container may make. Where the runtime cannot filter them the default is none, as with a kernel that
-// cannot; who names a profile gets it or an error.
-func (r *Runtime) seccomp(profile *corev1.SeccompProfile) (*runtimeapi.SecurityProfile, error) {
+// errNoSeccomp says that a container cannot have the filter of system calls that its pod, or --seccomp-default, wants for it.
+var errNoSeccomp = errors.New("seccomp is not supported: the container runtime of this node cannot filter system calls, and the container's seccomp profile RuntimeDefault needs that")
+
+// seccomp says which system calls a container may make: all where neither the pod nor --seccomp-default says something. It fails where
+// the runtime cannot filter them as it should: a container that is to be confined does not run unconfined. Runtimes do not filter the
+// calls of privileged containers.
+func (r *Runtime) seccomp(profile *corev1.SeccompProfile, privileged bool) (*runtimeapi.SecurityProfile, error) {
 	kind := corev1.SeccompProfileTypeUnconfined
 	if r.config.SeccompDefault {
 		kind = corev1.SeccompProfileTypeRuntimeDefault
@@ -159,10 +164,13 @@ func (r *Runtime) seccomp(profile *corev1.SeccompProfile) (*runtimeapi.SecurityP
 	}
 	switch kind {
 	case corev1.SeccompProfileTypeRuntimeDefault:
-		if r.noSeccomp.Load() {
-			return unconfined(), nil
+		switch {
+		case !r.noSeccomp.Load():
+			return &runtimeapi.SecurityProfile{ProfileType: runtimeapi.SecurityProfile_RuntimeDefault}, nil
+		case !privileged:
+			return nil, errNoSeccomp
 		}
-		return &runtimeapi.SecurityProfile{ProfileType: runtimeapi.SecurityProfile_RuntimeDefault}, nil
+		return unconfined(), nil
 	case corev1.SeccompProfileTypeLocalhost:
 		if profile.LocalhostProfile == nil || *profile.LocalhostProfile == "" {
 			return nil, errors.New("localhostProfile must be set if seccompProfile type is Localhost.")

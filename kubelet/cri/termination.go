@@ -1,16 +1,18 @@
 package cri
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
+	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
-	"k8s.io/cri-client/pkg/logs"
+
+	"vigil/kubelet/internal/logfile"
+	"vigil/kubelet/untrusted"
 )
 
 // Bounds of termination messages, upstream's: of what a container wrote, and of what is taken from its log instead.
@@ -20,62 +22,55 @@ const (
 	messageLogLines = 80
 )
 
+// messageTime bounds the reading of a termination message: the file may be on a volume whose server is gone.
+const messageTime = 2 * time.Second
+
 // terminationMessage is what a container that has ended has to say: the file it wrote, or the end of its log when it failed, wrote
-// none, and wants it so.
+// none, and wants it so. Both are read from what the container, or who shares a volume with it, may have put there: a FIFO or a file of any size.
 func (r *Runtime) terminationMessage(s *runtimeapi.ContainerStatus) string {
-	var message string
+	var file string
 	if path := s.Annotations[messagePathAnnotation]; path != "" {
 		for _, m := range s.Mounts {
-			if m.ContainerPath != path {
-				continue
+			if m.ContainerPath == path {
+				file = m.HostPath
+				break
 			}
-			var err error
-			if message, err = readEnd(m.HostPath, messageLimit); err != nil && !errors.Is(err, os.ErrNotExist) {
-				return fmt.Sprintf("Error on reading termination log %s: %v", m.HostPath, err)
-			}
-			break
+		}
+	}
+	var message []byte
+	if file != "" {
+		var err error
+		message, err = untrusted.Within(messageTime, func() ([]byte, error) { return untrusted.ReadEnd(file, messageLimit) })
+		if err != nil && !errors.Is(err, os.ErrNotExist) {
+			return fmt.Sprintf("Error on reading termination log %s: %v", file, err)
 		}
 	}
 	fallBack := s.Annotations[messagePolicyAnnotation] == string(corev1.TerminationMessageFallbackToLogsOnError) && s.ExitCode != 0
-	if message == "" && fallBack {
-		return r.endOfLog(s.LogPath)
+	if len(message) == 0 && fallBack {
+		return endOfLog(s.LogPath)
 	}
-	return message
+	return strings.ToValidUTF8(string(message), "\uFFFD")
 }
 
-// readEnd reads the last bytes of a file.
-func readEnd(path string, limit int64) (string, error) {
-	file, err := os.Open(path)
+func endOfLog(path string) string {
+	end, err := untrusted.Within(messageTime, func() (string, error) {
+		ctx, cancel := context.WithTimeout(context.Background(), messageTime)
+		defer cancel()
+		var end lastBytes
+		err := logfile.Copy(ctx, &end, path, logfile.Options{Tail: messageLogLines, Stdout: true, Stderr: true})
+		return string(end), err
+	})
 	if err != nil {
-		return "", err
-	}
-	defer func() { _ = file.Close() }() // it was only read
-	info, err := file.Stat()
-	if err != nil {
-		return "", err
-	}
-	size := info.Size()
-	data, err := io.ReadAll(io.NewSectionReader(file, max(0, size-limit), min(size, limit)))
-	return string(data), err
-}
-
-func (r *Runtime) endOfLog(path string) string {
-	lines := int64(messageLogLines)
-	var end lastBytes
-	options := &logs.LogOptions{TailLines: &lines}
-	if err := logs.ReadLogs(context.Background(), path, "", options, nil, &end, &end); err != nil {
 		return fmt.Sprintf("Error on reading termination message from logs: %v", err)
 	}
-	return end.String()
+	return strings.ToValidUTF8(end, "\uFFFD")
 }
 
 // lastBytes keeps the last messageLogLimit bytes of what is written to it.
-type lastBytes struct{ bytes.Buffer }
+type lastBytes []byte
 
 func (l *lastBytes) Write(p []byte) (int, error) {
-	_, _ = l.Buffer.Write(p) // never fails
-	if over := l.Len() - messageLogLimit; over > 0 {
-		l.Next(over)
-	}
+	*l = append(*l, p[max(0, len(p)-messageLogLimit):]...)
+	*l = append((*l)[:0], (*l)[max(0, len(*l)-messageLogLimit):]...)
 	return len(p), nil
 }

@@ -8,10 +8,15 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+
+	"vigil/kubelet/untrusted"
 )
 
 // dataFile is the name of the file that tells, beside a volume, what it is.
 const dataFile = "vol_data.json"
+
+// dataLimit is how large the file may be, in bytes.
+const dataLimit = 1 << 20
 
 // Lifecycle modes in dataFile.
 const (
@@ -39,7 +44,7 @@ func (d data) same(other data) bool { return d.Driver == other.Driver && d.Handl
 // read reads the data in a directory; ok is false when there is none.
 func read(dir string) (d data, ok bool, err error) {
 	path := filepath.Join(dir, dataFile)
-	content, err := os.ReadFile(path)
+	content, err := untrusted.Read(path, dataLimit)
 	if errors.Is(err, fs.ErrNotExist) {
 		return d, false, nil
 	}

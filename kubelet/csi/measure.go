@@ -15,15 +15,15 @@ const measureTimeout = 15 * time.Second
 var _ volumes.Measurer = (*Plugin)(nil)
 
 // Measure implements volumes.Measurer by asking the driver, when it can tell (GET_VOLUME_STATS).
-func (p *Plugin) Measure(v *volumes.Volume, u *volumes.VolumeUsage) (known bool, err error) {
+func (p *Plugin) Measure(ctx context.Context, v *volumes.Volume, u *volumes.VolumeUsage) (known bool, err error) {
 	s := p.sourceOf(v)
-	ctx, cancel := context.WithTimeout(context.Background(), measureTimeout)
+	ctx, cancel := context.WithTimeout(ctx, measureTimeout)
 	defer cancel()
 	driver, err := p.driver(ctx, s.Driver)
 	if err != nil || !driver.can[csi.NodeServiceCapability_RPC_GET_VOLUME_STATS] {
 		return false, err
 	}
-	at := p.places(v.Place, s.data)
+	at := p.pathsOf(v.Place, s.data)
 	request := &csi.NodeGetVolumeStatsRequest{VolumeId: s.Handle, VolumePath: at.published}
 	if driver.can[csi.NodeServiceCapability_RPC_STAGE_UNSTAGE_VOLUME] && s.Lifecycle == persistent {
 		request.StagingTargetPath = at.staged

@@ -58,7 +58,7 @@ func New(config Config) (*Plugin, error) {
 	}
 	p.registry = newRegistry(filepath.Join(root, "plugins_registry"), &nodeObject{name: config.NodeName, client: config.Client}, config.Logger)
 	if err := p.all(p.use); err != nil {
-		config.Logger.Warn("some CSI volumes that were left cannot be told", "error", err)
+		config.Logger.Warn("the kubelet cannot read the records of some CSI volumes that it finds; it may report them as not in use", "error", err)
 	}
 	return p, nil
 }

@@ -83,7 +83,7 @@ func TestPersistent(t *testing.T) {
 	w.restart(d)
 	at := w.mount(first)
 	w.calls(d, "stage", "publish")
-	usage, err := w.manager.Usage(first.UID)
+	usage, err := w.manager.Usage(t.Context(), first.UID)
 	must(t, err)
 	if want := (volumes.VolumeUsage{Name: "v", Claim: "disk", CapacityBytes: 1000, UsedBytes: 300, AvailableBytes: 700, Inodes: 10, InodesUsed: 3, InodesFree: 7}); len(usage) != 1 || usage[0] != want {
 		t.Errorf("the volume takes %+v", usage)

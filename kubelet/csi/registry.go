@@ -17,6 +17,8 @@ import (
 	"github.com/fsnotify/fsnotify"
 	"k8s.io/apimachinery/pkg/util/version"
 	registration "k8s.io/kubelet/pkg/apis/pluginregistration/v1"
+
+	"vigil/internal/panics"
 )
 
 const (
@@ -24,6 +26,12 @@ const (
 	registrationTimeout = 10 * time.Second // of one call of a registration socket
 	firstPause          = 500 * time.Millisecond
 	longestPause        = 2 * time.Minute
+)
+
+// Bounds of the search for sockets. Drivers may write to the directory, as pods do that mount it.
+const (
+	findLimit = 10_000 // files and directories
+	findDepth = 8      // directories in the directory, each in the last
 )
 
 // registry knows the drivers that have registered with this node. They do so by a socket below dir, which is there as long as they are.
@@ -75,11 +83,11 @@ func (r *registry) run(ctx context.Context) error {
 		defer watcher.Close()
 		events = watcher.Events
 	} else {
-		r.logger.Warn("cannot watch for drivers, looks for them from time to time", "directory", r.dir, "error", err)
+		r.logger.Warn("the kubelet cannot watch the directory of CSI drivers; it looks there from time to time", "directory", r.dir, "error", err)
 	}
 	var talks sync.WaitGroup
 	defer talks.Wait()
-	talks.Go(func() { r.persist(ctx, "cannot make the CSINode", r.node.ensure) })
+	talks.Go(func() { r.persist(ctx, "the kubelet cannot write its CSINode; it tries again", r.node.ensure) })
 	for {
 		found := r.find(watcher)
 		wait := r.pass(ctx, found, &talks)
@@ -99,10 +107,16 @@ func (r *registry) run(ctx context.Context) error {
 // find lists the sockets below the directory, and watches the directories. What begins with a dot is passed over.
 func (r *registry) find(watcher *fsnotify.Watcher) map[string]*syscall.Stat_t {
 	found := map[string]*syscall.Stat_t{}
+	seen, depth := 0, strings.Count(r.dir, "/")
 	_ = filepath.WalkDir(r.dir, func(path string, entry fs.DirEntry, err error) error {
+		seen++
 		switch {
+		case seen > findLimit:
+			return fs.SkipAll
 		case err != nil:
 			return nil
+		case entry.IsDir() && strings.Count(path, "/")-depth > findDepth:
+			return fs.SkipDir
 		case strings.HasPrefix(entry.Name(), ".") && path != r.dir:
 			if entry.IsDir() {
 				return fs.SkipDir
@@ -130,7 +144,7 @@ func (r *registry) pass(ctx context.Context, found map[string]*syscall.Stat_t, t
 	talk := func(s *socket, f func()) {
 		s.busy = true
 		talks.Go(func() {
-			f()
+			panics.Do(r.logger, panics.Node, f)
 			r.mu.Lock()
 			s.busy = false
 			r.mu.Unlock()
@@ -151,7 +165,7 @@ func (r *registry) pass(ctx context.Context, found map[string]*syscall.Stat_t, t
 			continue
 		}
 		delete(r.drivers, name)
-		r.logger.Info("a driver has gone", "driver", name)
+		r.logger.Info("a CSI driver has gone; the kubelet takes it out of the CSINode", "driver", name)
 		if r.succeed(name) {
 			continue
 		}
@@ -200,13 +214,13 @@ func (r *registry) succeed(driver string) bool {
 
 // leave takes a driver out of the node's objects.
 func (r *registry) leave(ctx context.Context, driver string) {
-	r.persist(ctx, "cannot take driver "+driver+" out of the CSINode", func(ctx context.Context) error { return r.node.remove(ctx, driver) })
+	r.persist(ctx, "the kubelet cannot take a CSI driver that has gone out of its CSINode; it tries again", func(ctx context.Context) error { return r.node.remove(ctx, driver) })
 }
 
 // persist calls f until it succeeds, or ctx ends. trouble is logged with its errors, but the first: when a node is new it has no Node yet.
 func (r *registry) persist(ctx context.Context, trouble string, f func(context.Context) error) {
 	for pause := firstPause; ; pause = min(2*pause, longestPause) {
-		err := f(ctx)
+		err := panics.Try(r.logger, panics.Node, func() error { return f(ctx) })
 		if err == nil {
 			return
 		}
@@ -234,13 +248,13 @@ func (r *registry) register(ctx context.Context, path string, s *socket) {
 	switch {
 	case err == nil:
 		s.driver, s.pause = name, 0
-		r.logger.Info("a driver has registered", "driver", name, "endpoint", endpoint)
+		r.logger.Info("a CSI driver has registered", "driver", name, "endpoint", endpoint)
 	case errors.Is(err, errForeign):
 		s.foreign = true
 	case ctx.Err() == nil:
 		s.pause = min(max(firstPause, 2*s.pause), longestPause)
 		s.retry = time.Now().Add(s.pause)
-		r.logger.Warn("a driver could not be registered", "socket", path, "error", err)
+		r.logger.Warn("the kubelet could not register a CSI driver; it tries again", "socket", path, "error", err)
 	}
 }
 

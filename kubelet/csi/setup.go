@@ -19,7 +19,7 @@ func (p *Plugin) SetUp(ctx context.Context, v *volumes.Volume) (volumes.Mounted,
 	if !safeName(s.Driver) || v.Block && !safeName(v.Name) {
 		return volumes.Mounted{}, fmt.Errorf("driver %q, volume %q: they cannot be names of directories", s.Driver, v.Name)
 	}
-	at := p.places(v.Place, s.data)
+	at := p.pathsOf(v.Place, s.data)
 	old, was, err := read(at.data)
 	if err != nil {
 		return volumes.Mounted{}, err
@@ -87,7 +87,7 @@ func (p *Plugin) has(v *volumes.Volume, old data) bool {
 }
 
 // mountedAt is what the pod's containers get.
-func mountedAt(s *source, v *volumes.Volume, at places) volumes.Mounted {
+func mountedAt(s *source, v *volumes.Volume, at paths) volumes.Mounted {
 	if v.Block {
 		return volumes.Mounted{Device: at.published, ReadOnly: s.readOnly}
 	}
@@ -106,7 +106,7 @@ func (p *Plugin) unreachable(v *volumes.Volume, err error) error {
 }
 
 // begin leaves on the disk that the pod has the volume, before the driver hears of it.
-func (p *Plugin) begin(v *volumes.Volume, s *source, at places) error {
+func (p *Plugin) begin(v *volumes.Volume, s *source, at paths) error {
 	if err := s.data.write(at.data); err != nil {
 		return err
 	}
@@ -131,7 +131,7 @@ func (p *Plugin) begin(v *volumes.Volume, s *source, at places) error {
 }
 
 // stage has the volume staged on the node, when the driver does that and has not done it for this process.
-func (p *Plugin) stage(ctx context.Context, driver *connected, v *volumes.Volume, s *source, at places) error {
+func (p *Plugin) stage(ctx context.Context, driver *connected, v *volumes.Volume, s *source, at paths) error {
 	if s.Lifecycle == ephemeral || !driver.can[csi.NodeServiceCapability_RPC_STAGE_UNSTAGE_VOLUME] || p.isStaged(s.data) {
 		return nil
 	}
@@ -161,7 +161,7 @@ func (p *Plugin) stage(ctx context.Context, driver *connected, v *volumes.Volume
 }
 
 // publish has the volume published for the pod.
-func (p *Plugin) publish(ctx context.Context, driver *connected, v *volumes.Volume, s *source, at places) error {
+func (p *Plugin) publish(ctx context.Context, driver *connected, v *volumes.Volume, s *source, at paths) error {
 	attributes, secrets, err := p.publishContext(ctx, s, v.Pod)
 	if err != nil {
 		return err
@@ -180,7 +180,7 @@ func (p *Plugin) publish(ctx context.Context, driver *connected, v *volumes.Volu
 }
 
 // abandon takes away what begin has left, when the driver has refused to stage: there is nothing that it would have to undo.
-func (p *Plugin) abandon(ctx context.Context, v *volumes.Volume, d data, at places) {
+func (p *Plugin) abandon(ctx context.Context, v *volumes.Volume, d data, at paths) {
 	shared, err := p.shares(v.Place, d)
 	if err != nil {
 		return // TearDown will see to it

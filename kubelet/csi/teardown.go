@@ -20,13 +20,13 @@ func (p *Plugin) TearDown(ctx context.Context, place volumes.Place) error {
 		return err
 	}
 	if !ok { // no driver has heard of it
-		if err := volumes.RemoveVolume(ctx, p.places(place, d).published); err != nil {
+		if err := volumes.RemoveVolume(ctx, p.pathsOf(place, d).published); err != nil {
 			return err
 		}
 		return p.removePlace(ctx, place)
 	}
 	defer p.volumes.lock(lockKey(d))()
-	at := p.places(place, d)
+	at := p.pathsOf(place, d)
 	driver, err := p.driver(ctx, d.Driver)
 	if err != nil {
 		return fmt.Errorf("kubernetes.io/csi: Unmounter.TearDownAt failed to get CSI client: %w", err)
@@ -57,7 +57,7 @@ func (p *Plugin) TearDown(ctx context.Context, place volumes.Place) error {
 }
 
 // unstage undoes stage, when no pod has the volume any more.
-func (p *Plugin) unstage(ctx context.Context, driver *connected, place volumes.Place, d data, at places) error {
+func (p *Plugin) unstage(ctx context.Context, driver *connected, place volumes.Place, d data, at paths) error {
 	_, err := os.Lstat(at.staged)
 	if err == nil && driver.can[csi.NodeServiceCapability_RPC_STAGE_UNSTAGE_VOLUME] {
 		err := driver.call(ctx, func(ctx context.Context, node csi.NodeClient) error {
@@ -73,7 +73,7 @@ func (p *Plugin) unstage(ctx context.Context, driver *connected, place volumes.P
 }
 
 // removeStage removes the directories of a volume that is not staged any more.
-func (p *Plugin) removeStage(ctx context.Context, place volumes.Place, at places) error {
+func (p *Plugin) removeStage(ctx context.Context, place volumes.Place, at paths) error {
 	if err := volumes.RemoveVolume(ctx, at.staged); err != nil {
 		return err
 	}

@@ -20,14 +20,14 @@ import (
 	"vigil/apiserver/apiservertest"
 	"vigil/internal/nstest"
 	"vigil/kubelet"
+	"vigil/kubelet/configobjects"
 	"vigil/kubelet/csi"
 	"vigil/kubelet/csi/csitest"
-	"vigil/kubelet/objects"
 	"vigil/kubelet/volumes"
 	"vigil/kubelet/volumes/mount"
 )
 
-const patience = 20 * time.Second
+const patience = 5 * time.Minute
 
 func must(t testing.TB, err error) {
 	t.Helper()
@@ -80,7 +80,7 @@ func (w *world) start() {
 	var err error
 	w.plugin, err = csi.New(csi.Config{RootDir: w.root, NodeName: "n", Client: w.node})
 	must(w, err)
-	store, err := objects.New(objects.Config{Server: w.server.Client("system:node:n", "system:nodes")})
+	store, err := configobjects.New(configobjects.Config{Server: w.server.Client("system:node:n", "system:nodes")})
 	must(w, err)
 	w.manager, err = volumes.New(volumes.Config{RootDir: w.root, NodeName: "n", Objects: store, Client: w.node, Plugins: []volumes.Plugin{w.plugin}})
 	must(w, err)

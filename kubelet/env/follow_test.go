@@ -69,7 +69,7 @@ func TestServices_Follow(t *testing.T) {
 
 func wait(t *testing.T, what string, holds func() bool) {
 	t.Helper()
-	timeout := time.After(30 * time.Second)
+	timeout := time.After(5 * time.Minute)
 	for !holds() {
 		select {
 		case <-timeout:

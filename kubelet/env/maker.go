@@ -37,14 +37,43 @@ type Maker struct {
 
 var _ kubelet.Environment = (*Maker)(nil)
 
-// Container implements kubelet.Environment.
+// Container implements kubelet.Environment. It fails with expand.ErrTooLong when a process could not be given all that.
 func (m *Maker) Container(ctx context.Context, pod *corev1.Pod, container *corev1.Container) (vars []Var, command, args []string, err error) {
 	vars, err = m.Variables(ctx, pod, container)
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	return vars, expandAll(container.Command, vars), expandAll(container.Args, vars), nil
+	values := make(map[string]string, len(vars))
+	for _, v := range vars {
+		values[v.Name] = v.Value
+	}
+	value := func(name string) (string, bool) {
+		v, ok := values[name]
+		return v, ok
+	}
+	if command, err = expand.All(container.Command, value); err == nil {
+		args, err = expand.All(container.Args, value)
+	}
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	total := 0
+	for _, v := range vars {
+		total += size(v.Name, v.Value)
+	}
+	for _, words := range [][]string{command, args} {
+		for _, word := range words {
+			total += len(word) + 1
+		}
+	}
+	if total > expand.TotalLimit {
+		return nil, nil, nil, fmt.Errorf("environment and command: more than %d bytes: %w", expand.TotalLimit, expand.ErrTooLong)
+	}
+	return vars, command, args, nil
 }
+
+// size is what a variable takes of what a process is given: "NAME=value" and a NUL.
+func size(name, value string) int { return len(name) + len(value) + 2 }
 
 // Variables returns the environment of a container. Its errors are for people: the message of CreateContainerConfigError.
 func (m *Maker) Variables(ctx context.Context, pod *corev1.Pod, container *corev1.Container) ([]Var, error) {
@@ -69,8 +98,11 @@ func (m *Maker) Variables(ctx context.Context, pod *corev1.Pod, container *corev
 		if err != nil {
 			return nil, err
 		}
-		if set {
-			b.set(variable.Name, value)
+		if !set {
+			continue
+		}
+		if err := b.set(variable.Name, value); err != nil {
+			return nil, err
 		}
 	}
 	return b.finish(), nil
@@ -85,22 +117,39 @@ type builder struct {
 	services  [2][]Var // sorted by name; shared, never changed
 
 	vars       []Var
+	size       int            // of vars
 	at         map[string]int // where a name is in vars
 	configMaps map[string]*corev1.ConfigMap
 	secrets    map[string]*corev1.Secret
+	files      map[[2]string]*variables // by directory of the volume and path
 }
 
-// set adds a variable or replaces the one of its name.
-func (b *builder) set(name, value string) {
-	if at, ok := b.at[name]; ok {
+// set adds a variable or replaces the one of its name. It fails when no process could be given it, or all of them.
+func (b *builder) set(name, value string) error {
+	if size(name, value) > expand.Limit+1 {
+		return tooLong(name, expand.Limit)
+	}
+	at, there := b.at[name]
+	if there {
+		b.size -= size(name, b.vars[at].Value)
+	}
+	if b.size += size(name, value); b.size > expand.TotalLimit {
+		return fmt.Errorf("environment: more than %d bytes: %w", expand.TotalLimit, expand.ErrTooLong)
+	}
+	if there {
 		b.vars[at].Value = value
-		return
+		return nil
 	}
 	if b.at == nil {
 		b.at = map[string]int{}
 	}
 	b.at[name] = len(b.vars)
 	b.vars = append(b.vars, Var{Name: name, Value: value})
+	return nil
+}
+
+func tooLong(name string, limit int) error {
+	return fmt.Errorf("environment variable %s: more than %d bytes: %w", name, limit, expand.ErrTooLong)
 }
 
 // lookup finds what $(name) stands for: a variable set so far, or one of a service.
@@ -146,7 +195,9 @@ func (b *builder) from(source *corev1.EnvFromSource) error {
 			return err
 		}
 		for _, key := range slices.Sorted(maps.Keys(configMap.Data)) {
-			b.set(source.Prefix+key, configMap.Data[key])
+			if err := b.set(source.Prefix+key, configMap.Data[key]); err != nil {
+				return err
+			}
 		}
 	case source.SecretRef != nil:
 		secret, err := b.secret(source.SecretRef.Name, source.SecretRef.Optional)
@@ -154,7 +205,9 @@ func (b *builder) from(source *corev1.EnvFromSource) error {
 			return err
 		}
 		for _, key := range slices.Sorted(maps.Keys(secret.Data)) {
-			b.set(source.Prefix+key, string(secret.Data[key]))
+			if err := b.set(source.Prefix+key, string(secret.Data[key])); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
@@ -165,7 +218,11 @@ func (b *builder) value(variable *corev1.EnvVar) (value string, set bool, err er
 	from := variable.ValueFrom
 	switch {
 	case variable.Value != "" || from == nil:
-		return expand.String(variable.Value, b.lookup), true, nil
+		value, err := expand.String(variable.Value, b.lookup, expand.Limit)
+		if err != nil {
+			return "", false, tooLong(variable.Name, expand.Limit)
+		}
+		return value, true, nil
 	case from.FieldRef != nil:
 		value, err = downward.Field(b.pod, from.FieldRef.FieldPath)
 		return value, true, err

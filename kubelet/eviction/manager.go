@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/tools/record"
 	statsapi "k8s.io/kubelet/pkg/apis/stats/v1alpha1"
 
+	"vigil/internal/panics"
 	"vigil/kubelet"
 )
 
@@ -104,10 +105,10 @@ func (m *Manager) Run(ctx context.Context) error {
 	defer ticker.Stop()
 	age := shared
 	for {
-		evicted, err := m.round(ctx, age)
+		evicted, err := panics.Call(m.config.Logger, panics.Node, func() ([]*corev1.Pod, error) { return m.round(ctx, age) }, "node", m.config.Node)
 		age = 0
 		if err != nil && ctx.Err() == nil {
-			m.config.Logger.Warn("cannot look for pressure", "node", m.config.Node, "error", err)
+			m.config.Logger.Warn("the kubelet could not measure what the node is short of; it tries again", "node", m.config.Node, "error", err)
 		}
 		if len(evicted) > 0 && err == nil && ctx.Err() == nil {
 			continue
@@ -162,7 +163,7 @@ func (m *Manager) round(ctx context.Context, age time.Duration) ([]*corev1.Pod, 
 	name := signals[urgent.Signal].resource
 	node := &corev1.ObjectReference{APIVersion: "v1", Kind: "Node", Name: m.config.Node, UID: nodeUID(m.config.Node)}
 	m.config.Recorder.Eventf(node, corev1.EventTypeWarning, "EvictionThresholdMet", "Attempting to reclaim %s", name)
-	m.config.Logger.Info("node runs short", "node", m.config.Node, "signal", urgent.Signal, "available", observed[urgent.Signal].available, "threshold", urgent.Value)
+	m.config.Logger.Info("the node runs short of a resource; the kubelet reclaims it, and evicts pods if that is not enough", "node", m.config.Node, "signal", urgent.Signal, "available", observed[urgent.Signal].available, "threshold", urgent.Value)
 	if m.reclaim(ctx, urgent.Signal, layout, thresholds) {
 		return nil, nil
 	}
@@ -190,7 +191,7 @@ func (m *Manager) round(ctx context.Context, age time.Duration) ([]*corev1.Pod, 
 			return []*corev1.Pod{pod}, nil
 		}
 	}
-	m.config.Logger.Warn("no pod can be evicted", "node", m.config.Node, "signal", urgent.Signal)
+	m.config.Logger.Warn("the node runs short of a resource, and no pod can be evicted; it stays so until something ends", "node", m.config.Node, "signal", urgent.Signal)
 	return nil, nil
 }
 
@@ -200,7 +201,7 @@ func (m *Manager) recount(ctx context.Context) (podStats, error) {
 	bounded, cancel := context.WithTimeout(ctx, countPatience)
 	defer cancel()
 	if err := m.config.Stats.CountDisks(bounded); err != nil && ctx.Err() == nil {
-		m.config.Logger.Warn("cannot count what pods have on disk", "node", m.config.Node, "error", err)
+		m.config.Logger.Warn("the kubelet could not measure the disks of pods; it evicts by older figures", "node", m.config.Node, "error", err)
 	}
 	summary, err := m.config.Stats.Summary(ctx, 0, false)
 	if err != nil {
@@ -233,7 +234,7 @@ func (m *Manager) reclaim(ctx context.Context, signal Signal, layout Layout, thr
 	}
 	for _, reclaim := range work {
 		if err := reclaim(ctx); err != nil && ctx.Err() == nil {
-			m.config.Logger.Warn("cannot reclaim disk space", "node", m.config.Node, "error", err)
+			m.config.Logger.Warn("the kubelet could not reclaim disk space from containers or images; it goes on to evict pods", "node", m.config.Node, "error", err)
 		}
 	}
 	summary, err := m.config.Stats.Summary(ctx, 0, false)
@@ -271,15 +272,15 @@ func (m *Manager) reclaimers(signal Signal, layout Layout) (work []func(context.
 // evict ends a pod, unless it is critical, and waits for its end. A pod that does not end in time counts as evicted, too.
 func (m *Manager) evict(ctx context.Context, pod *corev1.Pod, grace time.Duration, message string, annotations map[string]string, condition *corev1.PodCondition) bool {
 	if critical(pod) {
-		m.config.Logger.Warn("a critical pod is not evicted", "namespace", pod.Namespace, "pod", pod.Name)
+		m.config.Logger.Warn("the kubelet does not evict a critical pod; it looks for another one", "namespace", pod.Namespace, "pod", pod.Name)
 		return false
 	}
 	m.config.Recorder.AnnotatedEventf(pod, annotations, corev1.EventTypeWarning, Reason, "%s", message)
-	m.config.Logger.Info("evicting pod", "namespace", pod.Namespace, "pod", pod.Name, "reason", message)
+	m.config.Logger.Info("the kubelet evicts a pod", "namespace", pod.Namespace, "pod", pod.Name, "reason", message)
 	ctx, cancel := context.WithTimeout(ctx, grace+patience)
 	defer cancel()
 	if err := m.config.Pods.Evict(ctx, pod.UID, kubelet.Eviction{Reason: Reason, Message: message, Grace: &grace, Condition: condition}); err != nil {
-		m.config.Logger.Warn("an evicted pod has not ended", "namespace", pod.Namespace, "pod", pod.Name, "error", err)
+		m.config.Logger.Warn("a pod that the kubelet evicted has not ended in time; others may be evicted beside it", "namespace", pod.Namespace, "pod", pod.Name, "error", err)
 	}
 	return true
 }

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -17,8 +18,15 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"vigil/informer"
-	"vigil/informer/work"
+	"vigil/informer/workqueue"
 	"vigil/internal/localvolume"
+	"vigil/kubelet/untrusted"
+)
+
+// removeTime is how long one volume is removed while others wait, and removePause how long it waits for its next turn.
+const (
+	removeTime  = 20 * time.Second
+	removePause = time.Second
 )
 
 // Config says what a node's part works with. All but Logger are needed.
@@ -33,7 +41,7 @@ type Config struct {
 type Directory struct {
 	config Config
 	root   *os.Root
-	queue  *work.Queue
+	queue  *workqueue.Queue
 }
 
 // New opens the directory. It registers a handler, so it must be called before the informer runs.
@@ -48,7 +56,7 @@ func New(config Config) (*Directory, error) {
 	if err != nil {
 		return nil, fmt.Errorf("directory of local volumes: %w", err)
 	}
-	d := &Directory{config: config, root: root, queue: work.New(work.Config{Name: "localvolumes", Logger: config.Logger})}
+	d := &Directory{config: config, root: root, queue: workqueue.New(workqueue.Config{Name: "localvolumes", Logger: config.Logger})}
 	config.Node.Informer().AddHandler(informer.EventHandler{
 		OnAdd: func(o *informer.Object, _ bool) { d.queue.Add(o.NamespacedName()) },
 		OnUpdate: func(old, o *informer.Object) {
@@ -81,29 +89,40 @@ func (d *Directory) reconcile(ctx context.Context, key types.NamespacedName) (ti
 	}
 	var gone []string
 	var errs []error
+	var again time.Duration
 	for _, name := range localvolume.Names(node.Annotations[localvolume.RemoveAnnotation]) {
-		if err := d.remove(name); err != nil {
+		err := d.remove(ctx, name)
+		switch {
+		case err == nil:
+			gone = append(gone, name)
+		case ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded):
+			again = removePause
+		default:
 			errs = append(errs, err)
-			continue
 		}
-		gone = append(gone, name)
 	}
 	want := map[string]any{localvolume.DirAnnotation: d.config.Dir, localvolume.RemovedAnnotation: nil}
 	if len(gone) > 0 {
 		want[localvolume.RemovedAnnotation] = localvolume.Annotation(gone)
 	}
-	return 0, errors.Join(append(errs, d.annotate(ctx, node, want))...)
+	return again, errors.Join(append(errs, d.annotate(ctx, node, want))...)
 }
 
-// remove removes a volume with all that is in it. One that was never mounted is gone already.
-func (d *Directory) remove(name string) error {
+// remove removes a volume with all that is in it. One that was never mounted is gone already. One with very many files is not removed at once, but
+// it has fewer when remove fails with context.DeadlineExceeded.
+func (d *Directory) remove(ctx context.Context, name string) error {
+	if name != filepath.Base(name) || name == "." || name == ".." {
+		return fmt.Errorf("remove local volume %q: it is no name of a directory", name)
+	}
 	if _, err := d.root.Lstat(name); errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	if err := d.root.RemoveAll(name); err != nil {
+	ctx, cancel := context.WithTimeout(ctx, removeTime)
+	defer cancel()
+	if err := untrusted.Remove(ctx, filepath.Join(d.config.Dir, name)); err != nil {
 		return fmt.Errorf("remove local volume %s: %w", name, err)
 	}
-	d.config.Logger.Info("local volume removed", "volume", name)
+	d.config.Logger.Info("the kubelet removed a local volume", "volume", name)
 	return nil
 }
 

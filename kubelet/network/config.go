@@ -53,6 +53,9 @@ type Config struct {
 	CNIConfDir string // gets vigil.conflist, "/etc/cni/net.d" of this node's runtime
 	StateDir   string // keeps addresses given out and host ports, over restarts
 
+	// ClusterCIDRs are the networks that nodes get theirs from. Nil: not known; then other nodes' are at most as large as this node's.
+	ClusterCIDRs []netip.Prefix
+
 	Mode   Mode // "": ModeAuto
 	MTU    int  // of pods' interfaces; 0: the node's, less what VXLAN needs unless the mode is host-gw or none
 	Logger *slog.Logger

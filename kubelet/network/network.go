@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"vigil/informer"
+	"vigil/internal/panics"
 )
 
 const (
@@ -40,6 +41,7 @@ type Network struct {
 	rules    rules // as last written
 	reported corev1.ConditionStatus
 	warned   string
+	refused  []string // pod networks of other nodes that are not routed, as last logged
 	missing  []string // nodes whose pods cannot be reached, as last logged
 
 	mu    sync.Mutex
@@ -71,7 +73,7 @@ func New(config Config) (*Network, error) {
 		OnUpdate: func(_, node *corev1.Node) { n.seen(node) },
 		OnDelete: func(node *corev1.Node, _ bool) { n.gone(node.Name) },
 		OnError: func(o *informer.Object, err error) {
-			config.Logger.Error("cannot read node", "node", o.Name(), "error", err)
+			config.Logger.Error("the kubelet cannot decode a node; packets for its pods go where they went before", "node", o.Name(), "error", err)
 		},
 	}.EventHandler())
 	return n, nil
@@ -110,10 +112,10 @@ func (n *Network) Run(ctx context.Context) error {
 	}
 	for {
 		wait := resync
-		if err := n.round(ctx); err != nil && ctx.Err() == nil {
+		if err := panics.Try(n.config.Logger, panics.Node, func() error { return n.round(ctx) }, "node", n.config.NodeName); err != nil && ctx.Err() == nil {
 			wait = retry
 			if text := err.Error(); text != n.warned { // not every two seconds
-				n.config.Logger.Warn("cannot keep the node's network", "node", n.config.NodeName, "error", err)
+				n.config.Logger.Warn("the kubelet could not set up the node's pod network; it tries again", "node", n.config.NodeName, "error", err)
 				n.warned = text
 			}
 		} else {
@@ -155,6 +157,11 @@ func (n *Network) sync(self peer, peers []peer) error {
 	if err != nil {
 		return err
 	}
+	peers, refused := routable(self, peers, n.config.ClusterCIDRs, here.addresses())
+	if !slices.Equal(refused, n.refused) {
+		n.refused = refused
+		n.config.Logger.Warn("nodes have pod networks outside of the cluster's, or those of others; no packets are sent there", "node", n.config.NodeName, "refused", refused)
+	}
 	todo := makePlan(n.config.Mode, self, peers, here)
 	mtu := n.mtu(self, here)
 	if err := ensureBridge(n.names, self, mtu); err != nil {
@@ -181,7 +188,7 @@ func (n *Network) sync(self peer, peers []peer) error {
 	}
 	if !slices.Equal(todo.missing, n.missing) {
 		n.missing = todo.missing
-		n.config.Logger.Warn("pods of nodes cannot be reached", "node", n.config.NodeName, "unreachable", todo.missing, "mode", n.config.Mode)
+		n.config.Logger.Warn("the pods of some nodes cannot be reached from this one", "node", n.config.NodeName, "unreachable", todo.missing, "mode", n.config.Mode)
 	}
 	return nil
 }

@@ -123,6 +123,15 @@ func bridgeHardware(p peer) hardware {
 	return h
 }
 
+// addresses are the machine's own.
+func (l local) addresses() []netip.Addr {
+	all := make([]netip.Addr, len(l.networks))
+	for i, n := range l.networks {
+		all[i] = n.prefix.Addr()
+	}
+	return all
+}
+
 // linkIndex answers for many addresses on which link they are.
 type linkIndex struct {
 	own      map[netip.Addr]struct{}

@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -98,5 +99,72 @@ func TestPodsAndNodes(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("IPv6 (-want +got):\n%s", diff)
+	}
+}
+
+// TestRoutable: a Node whose pod network is not one of the cluster's, or is another's, gets no packets there.
+func TestRoutable(t *testing.T) {
+	self := testPeer("self", "10.244.0.0/24", "192.168.0.1")
+	born := func(p peer, minute int) peer {
+		p.made = time.Unix(int64(60*minute), 0)
+		return p
+	}
+	self = born(self, 50)
+	honest := born(testPeer("honest", "10.244.1.0/24", "192.168.0.2"), 10)
+	cluster, own := []netip.Prefix{netip.MustParsePrefix("10.244.0.0/16")}, []netip.Addr{netip.MustParseAddr("192.168.0.1"), netip.MustParseAddr("10.244.77.7")}
+	for _, tt := range []struct {
+		name     string
+		cluster  []netip.Prefix
+		attacker peer
+		refused  []string
+	}{
+		{"another of the cluster", cluster, testPeer("x", "10.244.2.0/24", "192.168.0.9"), nil},
+		{"a larger one of the cluster", cluster, testPeer("x", "10.244.128.0/20", "192.168.0.9"), nil},
+		{"half of the internet", cluster, testPeer("x", "0.0.0.0/1", "192.168.0.9"), []string{"0.0.0.0/1 of x"}},
+		{"half of the internet, cluster not known", nil, testPeer("x", "128.0.0.0/1", "192.168.0.9"), []string{"128.0.0.0/1 of x"}},
+		{"outside", cluster, testPeer("x", "8.8.8.0/24", "192.168.0.9"), []string{"8.8.8.0/24 of x"}},
+		{"all of the cluster's", cluster, testPeer("x", "10.244.0.0/16", "192.168.0.9"), []string{"10.244.0.0/16 of x"}},
+		{"this node's", cluster, born(testPeer("x", "10.244.0.128/25", "192.168.0.9"), 1), []string{"10.244.0.128/25 of x"}},
+		{"an older node's", cluster, born(testPeer("a", "10.244.1.64/26", "192.168.0.9"), 11), []string{"10.244.1.64/26 of a"}},
+		{"around an address of this machine", cluster, testPeer("x", "10.244.77.0/24", "192.168.0.9"), []string{"10.244.77.0/24 of x"}},
+		{"around an address of this machine, cluster not known", nil, testPeer("x", "192.168.0.0/24", "192.168.0.9"), []string{"192.168.0.0/24 of x"}},
+		{"a private one, cluster not known", nil, testPeer("x", "172.16.3.0/24", "192.168.0.9"), nil},
+		{"a carrier's, cluster not known", nil, testPeer("x", "100.64.3.0/24", "192.168.0.9"), nil},
+		{"a public one, cluster not known", nil, testPeer("x", "8.8.8.0/24", "192.168.0.9"), []string{"8.8.8.0/24 of x"}},
+		{"one public address, cluster not known", nil, testPeer("x", "1.1.1.1/32", "192.168.0.9"), []string{"1.1.1.1/32 of x"}},
+		{"loopback, cluster not known", nil, testPeer("x", "127.0.0.0/24", "192.168.0.9"), []string{"127.0.0.0/24 of x"}},
+		{"metadata of clouds, cluster not known", nil, testPeer("x", "169.254.169.0/24", "192.168.0.9"), []string{"169.254.169.0/24 of x"}},
+		{"multicast, cluster not known", nil, testPeer("x", "224.0.0.0/24", "192.168.0.9"), []string{"224.0.0.0/24 of x"}},
+		{"broadcast, cluster not known", nil, testPeer("x", "255.255.255.0/24", "192.168.0.9"), []string{"255.255.255.0/24 of x"}},
+		{"a family that this node has not", nil, testPeer("x", "fd00::/64", "192.168.0.9"), []string{"fd00::/64 of x"}},
+		{"one good and one bad", cluster, testPeer("x", "10.244.2.0/24", "192.168.0.9", "::/1"), []string{"::/1 of x"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			peers := []peer{tt.attacker, self, honest}
+			left, refused := routable(self, peers, tt.cluster, own)
+			if diff := cmp.Diff(tt.refused, refused); diff != "" {
+				t.Errorf("refused (-want +got):\n%s", diff)
+			}
+			for _, p := range left {
+				switch want := len(tt.attacker.cidrs) - len(tt.refused); {
+				case p.name == tt.attacker.name && len(p.cidrs) != want, p.name != tt.attacker.name && len(p.cidrs) != 1:
+					t.Errorf("%s is left %s", p.name, p.cidrs)
+				}
+			}
+			if !peers[0].equal(tt.attacker) || peers[0].name != tt.attacker.name {
+				t.Error("what is known of the peers was changed")
+			}
+		})
+	}
+}
+
+// TestRoutable_Public: where nodes have public pod networks and nobody says which, others of them are routed, but nothing that is of no host.
+func TestRoutable_Public(t *testing.T) {
+	self := testPeer("self", "2001:db8:0:1::/64", "2001:db8::1")
+	peers := []peer{self, testPeer("a", "2001:db8:0:2::/64", "2001:db8::2"), testPeer("b", "fd00:1::/64", "2001:db8::3"), testPeer("c", "fe80::/64", "2001:db8::4"),
+		testPeer("d", "ff02::/64", "2001:db8::5"), testPeer("e", "::1/128", "2001:db8::6")}
+	_, refused := routable(self, peers, nil, nil)
+	if diff := cmp.Diff([]string{"::1/128 of e", "fe80::/64 of c", "ff02::/64 of d"}, refused); diff != "" {
+		t.Errorf("refused (-want +got):\n%s", diff)
 	}
 }

@@ -36,12 +36,12 @@ import (
 	"vigil/internal/nstest"
 	"vigil/kubelet"
 	"vigil/kubelet/cgroups"
+	"vigil/kubelet/configobjects"
 	"vigil/kubelet/containerd"
 	"vigil/kubelet/containerd/containerdtest"
 	"vigil/kubelet/cri"
 	"vigil/kubelet/env"
-	"vigil/kubelet/objects"
-	"vigil/kubelet/podfiles"
+	"vigil/kubelet/etcfiles"
 	"vigil/kubelet/volumes"
 )
 
@@ -117,7 +117,7 @@ func (n *Node) start() {
 	}); err != nil {
 		n.t.Fatal(err)
 	}
-	store, err := objects.New(objects.Config{Server: n.server, Logger: logger})
+	store, err := configobjects.New(configobjects.Config{Server: n.server, Logger: logger})
 	if err != nil {
 		n.t.Fatal(err)
 	}
@@ -141,7 +141,7 @@ func (n *Node) start() {
 		Parts: kubelet.Parts{
 			Objects: store, Volumes: mounts, Cgroups: tree,
 			Env: &env.Maker{Objects: store, Services: env.NewServices(), RootDir: n.rootDir},
-			Files: &podfiles.Files{RootDir: n.rootDir, Resolver: podfiles.Resolver{
+			Files: &etcfiles.Files{RootDir: n.rootDir, Resolver: etcfiles.Resolver{
 				ClusterDNS: []string{"10.96.0.10"}, ClusterDomain: "cluster.local", NodeIPs: []string{Address},
 			}},
 		},
@@ -253,7 +253,7 @@ func (n *Node) Exec(pod *corev1.Pod, command ...string) string {
 	defer cancel()
 	for i := range pod.Status.ContainerStatuses {
 		if s := &pod.Status.ContainerStatuses[i]; s.Name == "c" {
-			output, code, err := n.Runtime.Exec(ctx, s.ContainerID, append([]string{"demo"}, command...), 0)
+			output, code, err := n.Runtime.Exec(ctx, s.ContainerID, append([]string{"demo"}, command...), 0, 0)
 			if err != nil || code != 0 {
 				n.t.Fatalf("%v in pod %s: %v, exit code %d, %s", command, pod.Name, err, code, output)
 			}

@@ -61,7 +61,7 @@ func serving(t *testing.T) *Node {
 	node := Start(t, func(config *kubelet.Config) {
 		config.Describe = func(status *corev1.NodeStatus) { status.DaemonEndpoints.KubeletEndpoint.Port = int32(port) }
 	}, func(config *apiserver.Config) {
-		config.Connections = connect.Config{Kubelets: connect.Kubelets{CertFile: file("client.crt"), KeyFile: file("client.key"), CAFile: file("ca.crt")}}
+		config.Connections = connect.Config{OwnNodes: []string{Name}, Kubelets: connect.Kubelets{CertFile: file("client.crt"), KeyFile: file("client.key"), CAFile: file("ca.crt")}}
 		config.Connections.Kubelets.PreferredAddressTypes = []string{"InternalIP"}
 	})
 	pair, err := pki.NewKeyPair(file("serving.crt"), file("serving.key"), nil)

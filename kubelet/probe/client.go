@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -36,15 +37,15 @@ func (r Result) String() string {
 // ErrTimeout is what Target.Exec fails with for a command that takes too long.
 var ErrTimeout = errors.New("command timed out")
 
-// outputLimit is how much of an answer is read, in bytes.
+// outputLimit is how much of an answer is read and shown, in bytes.
 const outputLimit = 10 << 10
 
 // Target is the container that is asked.
 type Target struct {
 	Container *corev1.Container
 	PodIP     string
-	// Exec runs a command in the container and returns what it printed and its exit code. timeout 0 is none.
-	Exec func(ctx context.Context, command []string, timeout time.Duration) (output []byte, exitCode int, err error)
+	// Exec runs a command in the container and returns its exit code and the first bytes of what it printed. timeout 0 is none.
+	Exec func(ctx context.Context, command []string, timeout time.Duration, limit int) (output []byte, exitCode int, err error)
 }
 
 // Client asks. It is used by any number of goroutines.
@@ -77,8 +78,18 @@ func dialer() *net.Dialer {
 }
 
 // Do asks once. output is for people. An error says that the question could not be asked or the answer not be read; the result
-// is then what to call the state in which it leaves the probe.
+// is then what to call the state in which it leaves the probe. What the container says has an end in both, in 10 KiB.
 func (c *Client) Do(ctx context.Context, how *corev1.ProbeHandler, timeout time.Duration, target Target) (result Result, output string, err error) {
+	result, output, err = c.ask(ctx, how, timeout, target)
+	return result, beginning(output), err
+}
+
+// beginning is as much of a text of a container's as is shown. It has what people can read in it.
+func beginning(text string) string {
+	return strings.ToValidUTF8(text[:min(len(text), outputLimit)], "")
+}
+
+func (c *Client) ask(ctx context.Context, how *corev1.ProbeHandler, timeout time.Duration, target Target) (result Result, output string, err error) {
 	switch {
 	case how.Exec != nil:
 		return c.exec(ctx, how.Exec, timeout, target)
@@ -93,8 +104,12 @@ func (c *Client) Do(ctx context.Context, how *corev1.ProbeHandler, timeout time.
 }
 
 func (c *Client) exec(ctx context.Context, action *corev1.ExecAction, timeout time.Duration, target Target) (Result, string, error) {
-	output, code, err := target.Exec(ctx, staticCommand(action.Command, target.Container), timeout)
-	text := string(output[:min(len(output), outputLimit)])
+	command, err := staticCommand(action.Command, target.Container)
+	if err != nil {
+		return Unknown, "", err
+	}
+	output, code, err := target.Exec(ctx, command, timeout, outputLimit)
+	text := string(output)
 	switch {
 	case errors.Is(err, ErrTimeout):
 		return Failure, fmt.Sprintf("command %q timed out", strings.Join(action.Command, " ")), nil
@@ -106,26 +121,22 @@ func (c *Client) exec(ctx context.Context, action *corev1.ExecAction, timeout ti
 	return Success, text, nil
 }
 
-// staticCommand expands references to variables that the container's spec itself gives a value.
-func staticCommand(command []string, container *corev1.Container) []string {
-	expanded := command
-	for i, word := range command {
-		if !strings.Contains(word, "$") {
-			continue
-		}
-		if &expanded[0] == &command[0] {
-			expanded = append([]string(nil), command...)
-		}
-		expanded[i] = expand.String(word, func(name string) (string, bool) {
-			for _, v := range container.Env {
-				if v.Name == name && v.ValueFrom == nil {
-					return v.Value, true
-				}
-			}
-			return "", false
-		})
+// staticCommand expands references to variables that the container's spec itself gives a value. It fails when that makes more than a process can be
+// given.
+func staticCommand(command []string, container *corev1.Container) ([]string, error) {
+	if !slices.ContainsFunc(command, func(word string) bool { return strings.Contains(word, "$") }) {
+		return command, nil
 	}
-	return expanded
+	values := make(map[string]string, len(container.Env))
+	for _, v := range slices.Backward(container.Env) { // the first of a name counts
+		if v.ValueFrom == nil {
+			values[v.Name] = v.Value
+		}
+	}
+	return expand.All(command, func(name string) (string, bool) {
+		value, ok := values[name]
+		return value, ok
+	})
 }
 
 func (c *Client) tcp(ctx context.Context, action *corev1.TCPSocketAction, timeout time.Duration, target Target) (Result, string, error) {

@@ -17,6 +17,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
+// Bounds of gRPC answers, in bytes.
+const (
+	messageLimit = 16 << 10
+	windowSize   = 64 << 10 // the smallest that gRPC takes
+)
+
 // grpc asks the health service (grpc.health.v1). Whatever goes wrong is a failure, as with the tool grpc_health_probe.
 func (c *Client) grpc(ctx context.Context, action *corev1.GRPCAction, timeout time.Duration, target Target) (Result, string, error) {
 	address := net.JoinHostPort(target.PodIP, strconv.Itoa(int(action.Port)))
@@ -24,7 +30,11 @@ func (c *Client) grpc(ctx context.Context, action *corev1.GRPCAction, timeout ti
 	defer cancel()
 	conn, err := grpc.NewClient("passthrough:///"+address,
 		grpc.WithUserAgent("kube-probe/"+c.version), grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithDisableServiceConfig(),
-		grpc.WithNoProxy(), grpc.WithContextDialer(func(ctx context.Context, address string) (net.Conn, error) {
+		grpc.WithNoProxy(), grpc.WithDisableRetry(),
+		// An answer has a few bytes. Windows that do not grow let nobody send more than that ahead.
+		grpc.WithMaxHeaderListSize(headerLimit), grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(messageLimit)),
+		grpc.WithInitialWindowSize(windowSize), grpc.WithInitialConnWindowSize(windowSize), grpc.WithReadBufferSize(4<<10), grpc.WithWriteBufferSize(4<<10),
+		grpc.WithContextDialer(func(ctx context.Context, address string) (net.Conn, error) {
 			return c.transport.dialer.DialContext(ctx, "tcp", address)
 		}))
 	if err != nil {

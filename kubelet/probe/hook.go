@@ -20,6 +20,11 @@ type HookError struct {
 func (e *HookError) Error() string { return e.Message }
 func (e *HookError) Unwrap() error { return e.Err }
 
+// failedHook is a HookError whose message has an end, as long as what a container says may be.
+func failedHook(err error, format string, args ...any) *HookError {
+	return &HookError{beginning(fmt.Sprintf(format, args...)), err}
+}
+
 // Hook runs a postStart or preStop hook until it ends or ctx does. A request counts as done with any answer. A request over TLS
 // to a server that speaks plain HTTP is sent again without; fallback says so, for the event LifecycleHTTPFallback. It fails with
 // a *HookError.
@@ -27,17 +32,17 @@ func (c *Client) Hook(ctx context.Context, pod *corev1.Pod, hook *corev1.Lifecyc
 	name := fmt.Sprintf("for Container %q in Pod %q failed - error: ", target.Container.Name, fmt.Sprintf("%s_%s(%s)", pod.Name, pod.Namespace, pod.UID))
 	switch {
 	case hook.Exec != nil:
-		output, code, err := target.Exec(ctx, hook.Exec.Command, 0)
+		output, code, err := target.Exec(ctx, hook.Exec.Command, 0, outputLimit)
 		if err == nil && code != 0 {
 			err = fmt.Errorf("command '%s' exited with %d: %s", strings.Join(hook.Exec.Command, " "), code, output)
 		}
 		if err != nil {
-			return "", &HookError{fmt.Sprintf("Exec lifecycle hook (%v) %s%v, message: %q", hook.Exec.Command, name, err, output), err}
+			return "", failedHook(err, "Exec lifecycle hook (%v) %s%v, message: %q", hook.Exec.Command, name, err, output)
 		}
 	case hook.HTTPGet != nil:
 		fallback, err := c.httpHook(ctx, hook.HTTPGet, target)
 		if err != nil {
-			return "", &HookError{fmt.Sprintf("HTTP lifecycle hook (%s) %s%v", hook.HTTPGet.Path, name, err), err}
+			return "", failedHook(err, "HTTP lifecycle hook (%s) %s%v", hook.HTTPGet.Path, name, err)
 		}
 		return fallback, nil
 	case hook.Sleep != nil:
@@ -46,12 +51,12 @@ func (c *Client) Hook(ctx context.Context, pod *corev1.Pod, hook *corev1.Lifecyc
 		select {
 		case <-ctx.Done():
 			err := errors.New("container terminated before sleep hook finished")
-			return "", &HookError{fmt.Sprintf("Sleep lifecycle hook (%d) %s%v", hook.Sleep.Seconds, name, err), err}
+			return "", failedHook(err, "Sleep lifecycle hook (%d) %s%v", hook.Sleep.Seconds, name, err)
 		case <-timer.C:
 		}
 	default:
 		err := fmt.Errorf("invalid handler: %v", hook)
-		return "", &HookError{fmt.Sprintf("Cannot run handler: %v", err), err}
+		return "", failedHook(err, "Cannot run handler: %v", err)
 	}
 	return "", nil
 }

@@ -5,7 +5,9 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"io"
+	"math"
 	"net"
 	"net/http"
 	"net/url"
@@ -65,6 +67,9 @@ func sameHost(request *http.Request, via []*http.Request) error {
 	return nil
 }
 
+// headerLimit is how large the headers of an answer may be, in bytes. net/http, and with it upstream, takes 10 MiB, which a probe holds several times.
+const headerLimit = 64 << 10
+
 // transport sends each request over a connection of its own: HTTP/1.1, with TLS whoever the server says it is. Unlike
 // http.Transport it starts no goroutines, knows no proxies and keeps nothing.
 type transport struct {
@@ -110,8 +115,9 @@ func (t *transport) exchange(conn net.Conn, request *http.Request) (*http.Respon
 	if err := request.Write(conn); err != nil {
 		return nil, err
 	}
+	head := &bounded{from: conn, left: headerLimit}
 	reader := readers.Get().(*bufio.Reader)
-	reader.Reset(conn)
+	reader.Reset(head)
 	response, err := http.ReadResponse(reader, request)
 	for informal := 0; err == nil && response.StatusCode < http.StatusOK && response.StatusCode != http.StatusSwitchingProtocols; informal++ {
 		if informal == 5 {
@@ -122,8 +128,24 @@ func (t *transport) exchange(conn net.Conn, request *http.Request) (*http.Respon
 	if err != nil {
 		return nil, err
 	}
+	head.left = math.MaxInt // of the body no more is read than is shown, and of its trailers no more than a buffer holds
 	response.Body = &body{ReadCloser: response.Body, conn: conn, reader: reader}
 	return response, nil
+}
+
+// bounded reads the status lines and headers of an answer, also of informational ones, as long as they are not too large.
+type bounded struct {
+	from io.Reader
+	left int // bytes
+}
+
+func (b *bounded) Read(p []byte) (int, error) {
+	if b.left <= 0 {
+		return 0, fmt.Errorf("net/http: server response headers exceeded %d bytes; aborted", headerLimit)
+	}
+	n, err := b.from.Read(p[:min(len(p), b.left)])
+	b.left -= n
+	return n, err
 }
 
 // orContext says that it was the context that ended, if it was.

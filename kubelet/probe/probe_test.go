@@ -246,7 +246,7 @@ func TestExec(t *testing.T) {
 	how := &corev1.ProbeHandler{Exec: &corev1.ExecAction{Command: []string{"cat", "$(FILE)", "$(SECRET)"}}}
 	container := &corev1.Container{Env: []corev1.EnvVar{{Name: "FILE", Value: "/x"}, {Name: "SECRET", ValueFrom: &corev1.EnvVarSource{}}}}
 	answer := func(output string, code int, err error) Target {
-		return Target{Container: container, Exec: func(_ context.Context, command []string, timeout time.Duration) ([]byte, int, error) {
+		return Target{Container: container, Exec: func(_ context.Context, command []string, timeout time.Duration, _ int) ([]byte, int, error) {
 			if got := strings.Join(command, " "); got != "cat /x $(SECRET)" || timeout != 5*time.Second {
 				t.Errorf("asked for %q with %v", got, timeout)
 			}
@@ -317,7 +317,7 @@ func TestHook(t *testing.T) {
 	nobody := server.target()
 	nobody.PodIP = ""
 	fails(corev1.LifecycleHandler{HTTPGet: get}, nobody, `HTTP lifecycle hook (/bye) for Container "c" in Pod "web_ns(1-2)" failed - error: failed to find networking container`)
-	target := Target{Container: &corev1.Container{Name: "c"}, Exec: func(_ context.Context, command []string, _ time.Duration) ([]byte, int, error) {
+	target := Target{Container: &corev1.Container{Name: "c"}, Exec: func(_ context.Context, command []string, _ time.Duration, _ int) ([]byte, int, error) {
 		return []byte("out"), len(command) - 1, nil
 	}}
 	if _, err := run(corev1.LifecycleHandler{Exec: &corev1.ExecAction{Command: []string{"true"}}}, target); err != nil {

@@ -15,6 +15,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/tools/remotecommand"
 
+	"vigil/internal/panics"
+	"vigil/internal/slis"
 	"vigil/kubelet/server"
 	"vigil/pki"
 )
@@ -25,8 +27,9 @@ func TestAccess(t *testing.T) {
 		config.Handlers = map[string]http.Handler{"GET /stats/summary": http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "{}") })}
 		config.Configz = func() any { return map[string]int{"port": 10250} }
 		config.Healthy = map[string]func(*http.Request) error{"syncloop": func(*http.Request) error { return nil }}
+		config.SLIs = slis.New()
 	})
-	c.rights.grant("tom get nodes/stats", "tom get nodes/healthz", "ann get nodes/proxy", "ann create nodes/proxy", "lea get nodes/log", "lea get nodes/configz", "reader get nodes/proxy")
+	c.rights.grant("lea get nodes/metrics", "tom get nodes/stats", "tom get nodes/healthz", "ann get nodes/proxy", "ann create nodes/proxy", "lea get nodes/log", "lea get nodes/configz", "reader get nodes/proxy")
 	c.write(t, "messages", []byte("boot"))
 	secret := filepath.Join(t.TempDir(), "secret")
 	if err := os.WriteFile(secret, []byte("x"), 0o600); err != nil {
@@ -71,6 +74,10 @@ func TestAccess(t *testing.T) {
 		{"tom", "GET", "/stats/summary", 200, "{}"},
 		{"tom", "GET", "/healthz", 200, "ok"},
 		{"tom", "GET", "/healthz/syncloop", 200, "ok"},
+		{"lea", "GET", "/metrics/slis", 200, "# HELP kubernetes_healthcheck Whether a health check passed when it was last asked: 1 or 0.\n# TYPE kubernetes_healthcheck gauge\n" +
+			"kubernetes_healthcheck{name=\"log\",type=\"healthz\"} 1\nkubernetes_healthcheck{name=\"ping\",type=\"healthz\"} 1\nkubernetes_healthcheck{name=\"syncloop\",type=\"healthz\"} 1\n" +
+			"# HELP kubernetes_healthchecks_total How often a health check was asked, by what it found.\n# TYPE kubernetes_healthchecks_total counter\n" +
+			"kubernetes_healthchecks_total{name=\"log\",status=\"success\",type=\"healthz\"} 1\nkubernetes_healthchecks_total{name=\"ping\",status=\"success\",type=\"healthz\"} 1\nkubernetes_healthchecks_total{name=\"syncloop\",status=\"success\",type=\"healthz\"} 1\n"},
 		{"tom", "GET", "/healthz/nonsense", 404, "404 page not found\n"},
 		{"tom", "GET", "/metrics", 403, forbidden("tom", "get", "metrics")},
 		{"tom", "GET", "/pods", 403, forbidden("tom", "get", "pods proxy")},
@@ -207,5 +214,26 @@ func TestExec_NeedsCreate(t *testing.T) {
 		if err := run(ok[0], ok[1]); err != nil {
 			t.Errorf("%s by %s: %v", ok[0], ok[1], err)
 		}
+	}
+}
+
+// TestPanic: a request that panics is counted, and health tells of it.
+func TestPanic(t *testing.T) {
+	c := start(t, func(config *server.Config) { config.Configz = func() any { panic("planted") } })
+	counted := panics.Count(panics.KubeletRequest)
+	admin := c.direct(t, c.Admin())
+	if answer, err := admin.Get(c.url + "/configz"); err == nil {
+		answer.Body.Close()
+		t.Errorf("a request that panics was answered with %s", answer.Status)
+	}
+	if n := panics.Count(panics.KubeletRequest) - counted; n != 1 {
+		t.Errorf("%d panics were counted, want 1", n)
+	}
+	code, text := do(t, admin, "GET", c.url+"/healthz?verbose")
+	if code != 200 || !strings.Contains(text, "\n[!]panics recovered: ") || !strings.Contains(text, "kubelet-request") || !strings.HasSuffix(text, "\nhealthz check passed\n") {
+		t.Errorf("health: %d %s", code, text)
+	}
+	if code, text := do(t, admin, "GET", c.url+"/healthz/panics"); code != 200 || !strings.HasPrefix(text, "recovered: ") {
+		t.Errorf("the check alone: %d %s", code, text)
 	}
 }

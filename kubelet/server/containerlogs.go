@@ -12,7 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"vigil/kinds/podoptions"
-	"vigil/kubelet/server/internal/logfile"
+	"vigil/kubelet/internal/logfile"
 )
 
 // containerLogs sends what a container has printed.

@@ -345,7 +345,7 @@ func (n *node) Pod(namespace, name string) *corev1.Pod {
 type runtime struct{ *node }
 
 // Exec implements server.Runtime.
-func (runtime) Exec(_ context.Context, id string, command []string, _ time.Duration) ([]byte, int, error) {
+func (runtime) Exec(_ context.Context, id string, command []string, _ time.Duration, _ int) ([]byte, int, error) {
 	return []byte(id + " ran " + strings.Join(command, ",")), 0, nil
 }
 

@@ -23,7 +23,7 @@ var localhost = []net.IP{net.IPv4(127, 0, 0, 1)}
 // eventually waits until try succeeds: what a test has changed is looked at once a second.
 func (c *cluster) eventually(t *testing.T, what string, try func() error) {
 	t.Helper()
-	deadline := time.Now().Add(20 * time.Second)
+	deadline := time.Now().Add(5 * time.Minute)
 	for {
 		err := try()
 		if err == nil {

@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"net/http/pprof"
 	"strings"
+
+	"vigil/internal/slis"
 )
 
 // routes says who answers for which path, once the caller may.
@@ -33,6 +35,9 @@ func (s *Server) routes() http.Handler {
 		mux.Handle("GET /metrics", metricsOf(s.config.Metrics, func(name string) bool { return !strings.HasPrefix(name, "prober_") }))
 		mux.Handle("GET /metrics/probes", metricsOf(s.config.Metrics, func(name string) bool { return strings.HasPrefix(name, "prober_") }))
 	}
+	if s.config.SLIs != nil {
+		mux.Handle("GET "+slis.Path, s.config.SLIs.Handler())
+	}
 	for path, handler := range s.config.Handlers {
 		mux.Handle(path, handler)
 	}
@@ -49,7 +54,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer s.metrics.begin(r)()
 	user, err := s.who.authenticate(r)
 	if err != nil {
-		s.log.Debug("request refused", "err", err, "remote", r.RemoteAddr)
+		s.log.Debug("the kubelet refused a request without valid credentials", "error", err, "remote", r.RemoteAddr)
 	}
 	if user == nil {
 		refuse(w, "Unauthorized", http.StatusUnauthorized)
@@ -58,7 +63,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	allowed, what, err := s.may.authorize(r, user)
 	switch {
 	case err != nil:
-		s.log.Warn("cannot ask whether a request is allowed", "err", err)
+		s.log.Warn("the kubelet could not ask the API server whether a request is allowed; it refuses it", "error", err)
 		refuse(w, "Authorization error ("+what+")", http.StatusInternalServerError)
 	case !allowed:
 		refuse(w, "Forbidden ("+what+")\n", http.StatusForbidden)

@@ -18,8 +18,10 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 
+	"vigil/internal/panics"
+	"vigil/internal/slis"
 	"vigil/kubelet"
-	"vigil/kubelet/server/internal/logfile"
+	"vigil/kubelet/internal/logfile"
 	"vigil/pki"
 )
 
@@ -38,7 +40,7 @@ type Node interface {
 type Runtime interface {
 	Pod(ctx context.Context, pod types.UID) (*kubelet.Sandbox, []*kubelet.Container, error)
 	Pods(ctx context.Context) ([]kubelet.PodReference, error)
-	Exec(ctx context.Context, id string, command []string, timeout time.Duration) (output []byte, exitCode int, err error)
+	Exec(ctx context.Context, id string, command []string, timeout time.Duration, limit int) (output []byte, exitCode int, err error)
 }
 
 // Streams gives out the URLs of sessions, which are good for one request each. kubelet/cri has it.
@@ -86,6 +88,8 @@ type Config struct {
 	Handlers map[string]http.Handler
 	// Metrics are what /metrics shows, but for those of probes (prober_*), which /metrics/probes shows. Nil: none.
 	Metrics prometheus.Gatherer
+	// SLIs count what the checks of /healthz find, for /metrics/slis. Nil: nobody does.
+	SLIs *slis.Metrics
 	// Registerer gets the server's own metrics. Nil: nobody does.
 	Registerer prometheus.Registerer
 	// Healthy are the checks of /healthz by name, beside ping and log: "syncloop".
@@ -154,7 +158,7 @@ func (s *Server) Run(ctx context.Context) error {
 	running, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	server := &http.Server{
-		Handler:           s,
+		Handler:           panics.Serve(s.log, panics.KubeletRequest, s),
 		TLSConfig:         s.tls(),
 		ReadHeaderTimeout: 32 * time.Second,
 		IdleTimeout:       90 * time.Second,

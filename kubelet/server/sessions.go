@@ -20,7 +20,7 @@ import (
 	"k8s.io/apiserver/pkg/util/proxy"
 	"k8s.io/streaming/pkg/httpstream/wsstream"
 
-	"vigil/internal/demote"
+	"vigil/internal/connectionlog"
 	"vigil/kubelet"
 )
 
@@ -163,7 +163,7 @@ func (s *Server) run(w http.ResponseWriter, r *http.Request) {
 		refuse(w, err.Error(), http.StatusInternalServerError)
 		return
 	}
-	output, code, err := s.config.Runtime.Exec(r.Context(), running.ID, strings.Split(r.URL.Query().Get("cmd"), " "), 0)
+	output, code, err := s.config.Runtime.Exec(r.Context(), running.ID, strings.Split(r.URL.Query().Get("cmd"), " "), 0, 0)
 	if err == nil && code != 0 {
 		err = fmt.Errorf("command '%s' exited with %d: %s", r.URL.Query().Get("cmd"), code, output)
 	}
@@ -246,7 +246,7 @@ func (s *Server) upgrade(location *url.URL) http.Handler {
 
 // Error implements apiproxy.ErrorResponder.
 func (s *Server) Error(w http.ResponseWriter, _ *http.Request, err error) {
-	s.log.Debug("session with a container failed", "err", err)
+	s.log.Debug("a session with a container failed; its client was told", "error", err)
 	refuse(w, err.Error(), http.StatusInternalServerError)
 }
 
@@ -254,7 +254,7 @@ func (s *Server) Error(w http.ResponseWriter, _ *http.Request, err error) {
 func (s *Server) session(w http.ResponseWriter, r *http.Request, handler http.Handler) {
 	h := &hijacker{ResponseWriter: w, sessions: &s.sessions}
 	defer h.done()
-	handler.ServeHTTP(h, r.WithContext(demote.Context(r.Context(), s.log)))
+	handler.ServeHTTP(h, r.WithContext(connectionlog.Context(r.Context(), s.log)))
 }
 
 // sessions are the connections that sessions have taken over.

@@ -1,8 +1,11 @@
 package server
 
 import (
+	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -13,7 +16,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"vigil/internal/panics"
+	"vigil/internal/slis"
 	"vigil/kubelet"
+	"vigil/kubelet/untrusted"
 )
 
 // pods lists the pods that are to run here.
@@ -66,20 +72,21 @@ func writeJSON(w http.ResponseWriter, data []byte) {
 
 // healthz says whether the kubelet works, with all checks or the one that the path names.
 func (s *Server) healthz(w http.ResponseWriter, r *http.Request) {
-	serveChecks(s.config.Healthy, w, r)
+	serveChecks(s.config.Healthy, s.config.SLIs, w, r)
 }
 
-// Health answers /healthz and /healthz/CHECK without asking who wants to know: for a port of the node's own (--healthz-port).
-func Health(checks map[string]func(*http.Request) error) http.Handler {
+// Health answers /healthz and /healthz/CHECK without asking who wants to know: for a port of the node's own (--healthz-port). What the
+// checks find is counted in indicators, which may be nil.
+func Health(checks map[string]func(*http.Request) error, indicators *slis.Metrics) http.Handler {
 	mux := http.NewServeMux()
-	serve := func(w http.ResponseWriter, r *http.Request) { serveChecks(checks, w, r) }
+	serve := func(w http.ResponseWriter, r *http.Request) { serveChecks(checks, indicators, w, r) }
 	mux.HandleFunc("GET /healthz", serve)
 	mux.HandleFunc("GET /healthz/{check}", serve)
 	return mux
 }
 
 // serveChecks answers how further checks are, beside those that every component has.
-func serveChecks(further map[string]func(*http.Request) error, w http.ResponseWriter, r *http.Request) {
+func serveChecks(further map[string]func(*http.Request) error, indicators *slis.Metrics, w http.ResponseWriter, r *http.Request) {
 	fine := func(*http.Request) error { return nil }
 	checks := map[string]func(*http.Request) error{"ping": fine, "log": fine}
 	names := []string{"ping", "log"}
@@ -89,20 +96,29 @@ func serveChecks(further map[string]func(*http.Request) error, w http.ResponseWr
 	}
 	slices.Sort(names[2:])
 	if one := r.PathValue("check"); one != "" {
+		if one == panics.CheckName {
+			fmt.Fprint(w, cmp.Or(panics.Notice(), "ok"))
+			return
+		}
 		if checks[one] == nil {
 			http.NotFound(w, r)
 			return
 		}
-		names = []string{one}
+		names, indicators = []string{one}, nil // upstream counts where all are asked
 	}
 	text, failed := "", false
 	for _, name := range names {
-		if err := checks[name](r); err != nil {
+		err := checks[name](r)
+		indicators.Observe(name, "healthz", err)
+		if err != nil {
 			failed = true
 			text += fmt.Sprintf("[-]%s failed: %v\n", name, err)
 			continue
 		}
 		text += fmt.Sprintf("[+]%s ok\n", name)
+	}
+	if r.PathValue("check") == "" {
+		text += panics.Line()
 	}
 	_, verbose := r.URL.Query()["verbose"]
 	switch {
@@ -138,8 +154,27 @@ func (s *Server) nodeLogs() http.Handler {
 			return
 		}
 		defer root.Close()
-		http.StripPrefix("/logs/", http.FileServerFS(root.FS())).ServeHTTP(w, r)
+		http.StripPrefix("/logs/", http.FileServerFS(logFiles{root})).ServeHTTP(w, r)
 	})
+}
+
+// logFiles are the regular files and directories below one. To open anything else could take for ever, or use a device.
+type logFiles struct{ root *os.Root }
+
+// Open implements fs.FS.
+func (f logFiles) Open(name string) (fs.File, error) {
+	info, err := f.root.Stat(name)
+	switch {
+	case err != nil:
+		return nil, err
+	case info.IsDir():
+		return f.root.Open(name)
+	}
+	file, err := untrusted.OpenIn(f.root.Name(), name)
+	if errors.Is(err, untrusted.ErrNotRegular) {
+		err = fs.ErrPermission
+	}
+	return file, err
 }
 
 // checkpoint writes the state of a container to a file and answers with its name.

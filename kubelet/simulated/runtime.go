@@ -322,7 +322,7 @@ func (r *Runtime) ResizeContainer(_ context.Context, _ *corev1.Pod, spec *corev1
 }
 
 // Exec implements kubelet.Runtime. Every command succeeds and prints nothing.
-func (r *Runtime) Exec(_ context.Context, id string, _ []string, _ time.Duration) (output []byte, exitCode int, err error) {
+func (r *Runtime) Exec(_ context.Context, id string, _ []string, _ time.Duration, _ int) (output []byte, exitCode int, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if c := r.find(id); c == nil || c.State != kubelet.ContainerRunning {

@@ -5,16 +5,19 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
-	"syscall"
+	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"vigil/internal/panics"
 	"vigil/kubelet/machine"
+	"vigil/kubelet/untrusted"
 )
 
 // podDisk is what a pod has on disk. It is never changed once it is published.
@@ -60,40 +63,102 @@ type fileSystems struct {
 	separate       bool // writable layers are on another file system than images
 }
 
+// countPatience is how long a count waits for pods that are being measured. They go on being measured, and what is found out counts then.
+const countPatience = 10 * time.Second
+
 // CountDisks counts what all pods have on disk, and how full the runtime's file systems are. Run does it once a minute.
+//
+// Each pod is measured by a goroutine of its own, by one at a time: a pod with millions of files, or on a file system that does not answer, keeps
+// its old figures for as long as that takes, and holds up no other. CountDisks waits a while for all, but not for ever.
 func (p *Provider) CountDisks(ctx context.Context) error {
+	return p.countDisks(ctx, func(types.UID) bool { return true })
+}
+
+// countNewDisks counts the pods that have not been counted yet.
+func (p *Provider) countNewDisks(ctx context.Context) error {
+	return p.countDisks(ctx, func(uid types.UID) bool {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		return p.disks[uid] == nil && !p.counting[uid]
+	})
+}
+
+func (p *Provider) countDisks(ctx context.Context, wanted func(types.UID) bool) error {
 	files, err := p.fileSystems(ctx)
-	layers := map[types.UID]map[string]layer{}
-	answer, failed := p.config.Runtime.ListContainerStats(ctx, &runtimeapi.ListContainerStatsRequest{})
-	if failed != nil {
-		err = errors.Join(err, fmt.Errorf("ask for writable layers: %w", failed))
-	} else {
-		for _, s := range answer.Stats {
-			if s.WritableLayer == nil {
-				continue
-			}
-			uid := types.UID(s.Attributes.GetLabels()[podUIDLabel])
-			if layers[uid] == nil {
-				layers[uid] = map[string]layer{}
-			}
-			used := usedDisk{bytes: s.WritableLayer.UsedBytes.GetValue(), inodes: s.WritableLayer.InodesUsed.GetValue()}
-			layers[uid][s.Attributes.GetId()] = layer{usedDisk: used, time: time.Unix(0, s.WritableLayer.Timestamp)}
+	layers, failed := p.layers(ctx)
+	err = errors.Join(err, failed)
+	pods := p.config.Pods()
+	var counted sync.WaitGroup
+	there := make(map[types.UID]bool, len(pods))
+	for _, pod := range pods {
+		there[pod.UID] = true
+		if wanted(pod.UID) {
+			p.countBeside(ctx, &counted, pod, layers[pod.UID])
 		}
-	}
-	disks := map[types.UID]*podDisk{}
-	for _, pod := range p.config.Pods() {
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
-		disks[pod.UID] = p.countPod(pod, layers[pod.UID])
 	}
 	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.disks = disks
+	maps.DeleteFunc(p.disks, func(uid types.UID, _ *podDisk) bool { return !there[uid] })
 	if files != nil {
 		p.files = files
 	}
+	p.mu.Unlock()
+	done := make(chan struct{})
+	p.counters.Go(func() {
+		counted.Wait()
+		close(done)
+	})
+	patience := time.NewTimer(countPatience)
+	defer patience.Stop()
+	select {
+	case <-done:
+	case <-patience.C:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 	return err
+}
+
+// countBeside counts a pod in a goroutine, unless one is already doing so.
+func (p *Provider) countBeside(ctx context.Context, counted *sync.WaitGroup, pod *corev1.Pod, layers map[string]layer) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.counting[pod.UID] {
+		return
+	}
+	p.counting[pod.UID] = true
+	counted.Add(1)
+	p.counters.Go(func() {
+		defer counted.Done()
+		disk, err := panics.Call(p.config.Logger, panics.Node, func() (*podDisk, error) { return p.countPod(ctx, pod, layers), nil },
+			"namespace", pod.Namespace, "pod", pod.Name)
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		delete(p.counting, pod.UID)
+		if err == nil && ctx.Err() == nil { // else it was not counted to the end
+			p.disks[pod.UID] = disk
+		}
+	})
+}
+
+// layers asks the runtime for the writable layers of pods' containers, by container ID.
+func (p *Provider) layers(ctx context.Context) (map[types.UID]map[string]layer, error) {
+	answer, err := p.config.Runtime.ListContainerStats(ctx, &runtimeapi.ListContainerStatsRequest{})
+	if err != nil {
+		return nil, fmt.Errorf("ask for writable layers: %w", err)
+	}
+	layers := map[types.UID]map[string]layer{}
+	for _, s := range answer.Stats {
+		if s.WritableLayer == nil {
+			continue
+		}
+		uid := types.UID(s.Attributes.GetLabels()[podUIDLabel])
+		if layers[uid] == nil {
+			layers[uid] = map[string]layer{}
+		}
+		used := usedDisk{bytes: s.WritableLayer.UsedBytes.GetValue(), inodes: s.WritableLayer.InodesUsed.GetValue()}
+		layers[uid][s.Attributes.GetId()] = layer{usedDisk: used, time: time.Unix(0, s.WritableLayer.Timestamp)}
+	}
+	return layers, nil
 }
 
 // fileSystems asks the runtime where it keeps things.
@@ -140,57 +205,26 @@ func usedOf(usage *runtimeapi.FilesystemUsage) usedDisk {
 	return usedDisk{bytes: usage.GetUsedBytes().GetValue(), inodes: usage.GetInodesUsed().GetValue()}
 }
 
-func (p *Provider) countPod(pod *corev1.Pod, layers map[string]layer) *podDisk {
+func (p *Provider) countPod(ctx context.Context, pod *corev1.Pod, layers map[string]layer) *podDisk {
 	d := &podDisk{time: time.Now(), layers: layers, logs: map[string]usedDisk{}}
 	if p.config.Volumes != nil {
-		d.volumes = p.config.Volumes(pod.UID)
+		d.volumes = p.config.Volumes(ctx, pod.UID)
 	}
 	logs := filepath.Join(p.config.LogDir, pod.Namespace+"_"+pod.Name+"_"+string(pod.UID))
 	entries, _ := os.ReadDir(logs) // a pod without logs has none
 	for _, entry := range entries {
 		if entry.IsDir() {
-			d.logs[entry.Name()] = count(filepath.Join(logs, entry.Name()))
+			d.logs[entry.Name()] = count(ctx, filepath.Join(logs, entry.Name()))
 		}
 	}
-	d.other = count(filepath.Join(p.config.RootDir, "pods", string(pod.UID), "etc-hosts"))
+	d.other = count(ctx, filepath.Join(p.config.RootDir, "pods", string(pod.UID), "etc-hosts"))
 	return d
 }
 
-// count adds up what is below a path on its file system, a file with several names once.
-func count(path string) (used usedDisk) {
-	var device uint64
-	linked := map[uint64]bool{}
-	_ = filepath.WalkDir(path, func(name string, entry fs.DirEntry, err error) error {
-		if err != nil {
-			return nil // it goes while we look, or may not be read
-		}
-		info, err := entry.Info()
-		if err != nil {
-			return nil
-		}
-		stat, ok := info.Sys().(*syscall.Stat_t)
-		if !ok {
-			return nil
-		}
-		if device == 0 {
-			device = uint64(stat.Dev)
-		}
-		if uint64(stat.Dev) != device {
-			if entry.IsDir() {
-				return fs.SkipDir
-			}
-			return nil
-		}
-		if stat.Nlink > 1 && !entry.IsDir() {
-			if linked[stat.Ino] {
-				return nil
-			}
-			linked[stat.Ino] = true
-		}
-		used.add(usedDisk{bytes: uint64(stat.Blocks) * 512, inodes: 1})
-		return nil
-	})
-	return used
+// count measures what is below a path. What cannot be measured counts as far as it could.
+func count(ctx context.Context, path string) usedDisk {
+	used, _ := untrusted.Measure(ctx, path) // it may have gone
+	return usedDisk{bytes: used.Bytes, inodes: used.Inodes}
 }
 
 // Layout says which file systems are one: whether images are elsewhere than the kubelet's files, and writable layers elsewhere than

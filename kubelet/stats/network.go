@@ -2,6 +2,8 @@ package stats
 
 import (
 	"bytes"
+	"errors"
+	"io"
 	"os"
 	"path"
 	"strconv"
@@ -29,10 +31,18 @@ func (p *Provider) sandboxNetwork(group, sandbox string, containers []containerS
 	return nil
 }
 
+// networkLimit is how much of a table of interfaces is read, in bytes, which is some 500 of them: a pod that may configure its network could make
+// any number.
+const networkLimit = 64 << 10
+
 // readNetwork reads a table as proc(5) describes /proc/net/dev; without the loopback and the host's ends of the pods' links.
 func readNetwork(file string) []networkInterface {
-	content, err := os.ReadFile(file)
+	table, err := os.Open(file)
 	if err != nil {
+		return nil
+	}
+	content, err := io.ReadAll(io.LimitReader(table, networkLimit))
+	if err := errors.Join(err, table.Close()); err != nil {
 		return nil
 	}
 	var found []networkInterface

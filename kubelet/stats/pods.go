@@ -56,7 +56,7 @@ func (p *Provider) measurePods(ctx context.Context) ([]podSample, error) {
 			continue
 		}
 		one := p.measurePod(ctx, pod, s, running[pod.UID], asked)
-		uncounted = uncounted || one.disk == nil
+		uncounted = uncounted || one.disk == nil && !one.counting
 		samples = append(samples, one)
 	}
 	if uncounted {
@@ -73,7 +73,7 @@ func (p *Provider) measurePod(ctx context.Context, pod *corev1.Pod, sandbox *run
 	s := podSample{pod: pod}
 	s.measured, _ = p.usage(group) // what has gone meanwhile has no figures
 	p.mu.Lock()
-	s.disk = p.disks[pod.UID]
+	s.disk, s.counting = p.disks[pod.UID], p.counting[pod.UID]
 	p.mu.Unlock()
 	switch {
 	case sandbox != nil:

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"vigil/internal/panics"
 	"vigil/kubelet/cgroups"
 	"vigil/kubelet/machine"
 )
@@ -48,7 +49,7 @@ type Config struct {
 	RootDir string // --root-dir, whose file system is the node's
 	LogDir  string // --pod-log-dir; "": /var/log/pods
 
-	Volumes func(pod types.UID) []Volume // measures the volumes of a pod that it can; nil: they are left out
+	Volumes func(ctx context.Context, pod types.UID) []Volume // measures the volumes of a pod that it can; nil: they are left out
 
 	Period     time.Duration // between rounds; 0: 10 s
 	DiskPeriod time.Duration // between rounds of counting what is on disk; 0: 1 min
@@ -62,11 +63,14 @@ type Provider struct {
 	rates   *rates
 	counts  chan struct{} // holds one token when there is a pod whose disk is not counted yet
 
-	round sync.Mutex // held during a round, so that nobody measures what another one is measuring
-	mu    sync.Mutex // may be taken while round is held
-	last  *sample
-	disks map[types.UID]*podDisk
-	files *fileSystems
+	round    sync.Mutex     // held during a round, so that nobody measures what another one is measuring
+	counters sync.WaitGroup // goroutines that count what is on disk
+
+	mu       sync.Mutex // may be taken while round is held
+	last     *sample
+	disks    map[types.UID]*podDisk
+	counting map[types.UID]bool // pods that are being counted
+	files    *fileSystems
 }
 
 // New makes a provider. It measures when it is asked, and by itself while Run runs.
@@ -77,36 +81,39 @@ func New(config Config) *Provider {
 	if config.Logger == nil {
 		config.Logger = slog.New(slog.DiscardHandler)
 	}
-	return &Provider{config: config, started: time.Now(), rates: newRates(config.Period / 2), counts: make(chan struct{}, 1), disks: map[types.UID]*podDisk{}}
+	return &Provider{config: config, started: time.Now(), rates: newRates(config.Period / 2), counts: make(chan struct{}, 1), disks: map[types.UID]*podDisk{}, counting: map[types.UID]bool{}}
 }
 
 // Run measures every period until ctx ends: whoever asks finds rates of the last seconds.
 func (p *Provider) Run(ctx context.Context) error {
-	var counting sync.WaitGroup
-	defer counting.Wait()
-	counting.Go(func() {
-		p.every(ctx, p.config.DiskPeriod, p.counts, p.CountDisks)
+	var disks sync.WaitGroup
+	disks.Go(func() {
+		p.every(ctx, p.config.DiskPeriod, p.CountDisks, p.counts, p.countNewDisks)
 	})
-	p.every(ctx, p.config.Period, nil, func(ctx context.Context) error {
+	p.every(ctx, p.config.Period, func(ctx context.Context) error {
 		_, err := p.sample(ctx, p.config.Period/2)
 		return err
-	})
+	}, nil, nil)
+	disks.Wait()
+	p.counters.Wait()
 	return ctx.Err()
 }
 
-// every does work at once, every period and when woken.
-func (p *Provider) every(ctx context.Context, period time.Duration, wake <-chan struct{}, work func(context.Context) error) {
+// every does work at once and every period, and woken when it is woken.
+func (p *Provider) every(ctx context.Context, period time.Duration, work func(context.Context) error, wake <-chan struct{}, woken func(context.Context) error) {
 	ticker := time.NewTicker(period)
 	defer ticker.Stop()
-	for {
-		if err := work(ctx); err != nil && ctx.Err() == nil {
-			p.config.Logger.Warn("cannot measure", "node", p.config.Node, "error", err)
+	for next := work; ; {
+		if err := panics.Try(p.config.Logger, panics.Node, func() error { return next(ctx) }, "node", p.config.Node); err != nil && ctx.Err() == nil {
+			p.config.Logger.Warn("the kubelet could not measure its node; statistics are older than they should be", "node", p.config.Node, "error", err)
 		}
 		select {
 		case <-ctx.Done():
 			return
 		case <-ticker.C:
+			next = work
 		case <-wake:
+			next = woken
 		}
 	}
 }

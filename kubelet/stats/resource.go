@@ -81,7 +81,7 @@ func (c collector) Describe(chan<- *prometheus.Desc) {}
 func (c collector) Collect(out chan<- prometheus.Metric) {
 	s, err := c.provider.sample(c.ctx, c.provider.config.Period)
 	if err != nil {
-		c.provider.config.Logger.Warn("cannot measure", "node", c.provider.config.Node, "error", err)
+		c.provider.config.Logger.Warn("the kubelet could not measure its node; metrics are missing or old", "node", c.provider.config.Node, "error", err)
 	}
 	c.collect(s, err, &emitter{out: out})
 }

@@ -39,6 +39,7 @@ type podSample struct {
 	network    []networkInterface // nil: the node's, or not known
 	containers []containerSample
 	disk       *podDisk // nil: not counted yet
+	counting   bool     // disk is on its way
 }
 
 type containerSample struct {

@@ -121,7 +121,7 @@ func fixture(t *testing.T) (*node, *Provider, time.Time) {
 	p := New(Config{
 		Node: "node-1", Pods: func() []*corev1.Pod { return pods }, Runtime: n, Images: n, Groups: n, RootDir: root, LogDir: filepath.Join(root, "logs"),
 		Period: 2 * time.Second,
-		Volumes: func(pod types.UID) []Volume {
+		Volumes: func(_ context.Context, pod types.UID) []Volume {
 			if pod != "a" {
 				return nil
 			}
@@ -306,10 +306,10 @@ func TestCount(t *testing.T) {
 	if err := os.Link(filepath.Join(dir, "file"), filepath.Join(dir, "again")); err != nil {
 		t.Fatal(err)
 	}
-	if got := count(dir); got.bytes < 100<<10 || got.bytes >= 150<<10 || got.inodes != 2 {
+	if got := count(t.Context(), dir); got.bytes < 100<<10 || got.bytes >= 150<<10 || got.inodes != 2 {
 		t.Errorf("a directory with a file of 100 KiB that has two names: %+v", got)
 	}
-	if got := count(filepath.Join(dir, "nothing")); got != (usedDisk{}) {
+	if got := count(t.Context(), filepath.Join(dir, "nothing")); got != (usedDisk{}) {
 		t.Errorf("nothing: %+v", got)
 	}
 }

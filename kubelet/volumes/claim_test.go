@@ -100,7 +100,7 @@ func TestLocalVolume(t *testing.T) {
 	if groups := w.manager.Groups(pod); len(groups) != 1 || groups[0] != 777 {
 		t.Errorf("groups are %v", groups)
 	}
-	usage, err := w.manager.Usage(pod.UID)
+	usage, err := w.manager.Usage(t.Context(), pod.UID)
 	must(t, err)
 	if len(usage) != 1 || usage[0].Claim != "c" || usage[0].Local || usage[0].CapacityBytes == 0 {
 		t.Errorf("usage is %+v", usage)

@@ -149,7 +149,7 @@ func (m *Manager) mountSubPath(ctx context.Context, pod *corev1.Pod, container *
 	found, err := mount.OpenBeneath(base, of.SubPath)
 	if errors.Is(err, fs.ErrNotExist) {
 		if err := mount.MakeDirBeneath(base, of.SubPath); err != nil {
-			m.config.Logger.Warn("cannot make subPath", "pod", pod.Name, "namespace", pod.Namespace, "volume", of.Name, "error", err)
+			m.config.Logger.Warn("the kubelet could not make the subPath of a volume; the container waits", "pod", pod.Name, "namespace", pod.Namespace, "volume", of.Name, "error", err)
 			return "", fmt.Errorf("failed to create subPath directory for volumeMount %q of container %q", of.Name, container.Name)
 		}
 		found, err = mount.OpenBeneath(base, of.SubPath)
@@ -159,7 +159,7 @@ func (m *Manager) mountSubPath(ctx context.Context, pod *corev1.Pod, container *
 		err = bindSubPath(ctx, found, target)
 	}
 	if err != nil {
-		m.config.Logger.Warn("cannot prepare subPath", "pod", pod.Name, "namespace", pod.Namespace, "volume", of.Name, "error", err)
+		m.config.Logger.Warn("the kubelet could not mount the subPath of a volume; the container waits", "pod", pod.Name, "namespace", pod.Namespace, "volume", of.Name, "error", err)
 		return "", fmt.Errorf("failed to prepare subPath for volumeMount %q of container %q", of.Name, container.Name)
 	}
 	return target, nil

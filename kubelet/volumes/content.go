@@ -2,6 +2,7 @@ package volumes
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"os"
 	"time"
@@ -26,9 +27,19 @@ type contentConfig struct {
 	now         func() time.Time
 }
 
+// contentsLimit bounds what all volumes of a pod have that are made from objects, in bytes. One key of a ConfigMap may be asked for under any number of
+// paths, and a pod may have its own annotations as often; what is written is the node's memory or disk, whatever the pod's limits are.
+const contentsLimit = 256 << 20
+
+// errNoRoom says that there would be more.
+var errNoRoom = fmt.Errorf("the volumes of a pod that are made from objects may have %d bytes together", contentsLimit)
+
 // put makes v a volume with the contents p: in memory (tmpfs), so that secrets are on no disk, or in a directory.
 func (c *contentConfig) put(ctx context.Context, v *Volume, p contents.Payload, inMemory bool) (Mounted, error) {
-	mounted := Mounted{Live: true, Own: true, ReadOnly: true}
+	mounted := Mounted{Live: true, Own: true, ReadOnly: true, Contents: p.Size()}
+	if mounted.Contents > v.Room {
+		return mounted, errNoRoom
+	}
 	var err error
 	if inMemory {
 		err = c.empty.tmpfs(v.Dir, c.empty.size(v.Pod, nil))
@@ -43,7 +54,7 @@ func (c *contentConfig) put(ctx context.Context, v *Volume, p contents.Payload, 
 			return mounted, err
 		}
 	}
-	_, err = contents.Write(v.Dir, p, func(dir string) error { return SetOwnership(ctx, v, dir, true) })
+	_, err = contents.Write(ctx, v.Dir, p, func(dir string) error { return SetOwnership(ctx, v, dir, true) })
 	return mounted, err
 }
 
@@ -119,7 +130,7 @@ func (*downwardPlugin) Name() string { return "kubernetes.io/downward-api" }
 func (*downwardPlugin) Supports(v *Volume) bool { return v.PV == nil && v.Spec.DownwardAPI != nil }
 
 func (c *downwardPlugin) SetUp(ctx context.Context, v *Volume) (Mounted, error) {
-	p, err := downwardPayload(v.Pod, v.Spec.DownwardAPI.Items, v.Spec.DownwardAPI.DefaultMode, c.allocatable)
+	p, err := downwardPayload(v.Pod, v.Spec.DownwardAPI.Items, v.Spec.DownwardAPI.DefaultMode, c.allocatable, v.Room)
 	if err != nil {
 		return Mounted{}, err
 	}
@@ -137,13 +148,16 @@ func (*projectedPlugin) Supports(v *Volume) bool { return v.PV == nil && v.Spec.
 
 func (c *projectedPlugin) SetUp(ctx context.Context, v *Volume) (Mounted, error) {
 	var failures []error
-	all := contents.Payload{}
+	all, room, configMaps := contents.Payload{}, v.Room, map[string]map[string][]byte{}
 	var again time.Time
 	for i := range v.Spec.Projected.Sources {
-		part, until, err := c.source(ctx, v, i)
+		part, until, err := c.source(ctx, v, i, room, configMaps)
 		if err != nil {
 			failures = append(failures, err)
 			continue
+		}
+		if room -= part.Size(); room < 0 {
+			return Mounted{}, errNoRoom
 		}
 		maps.Copy(all, part)
 		if !until.IsZero() && (again.IsZero() || until.Before(again)) {
@@ -158,8 +172,9 @@ func (c *projectedPlugin) SetUp(ctx context.Context, v *Volume) (Mounted, error)
 	return mounted, err
 }
 
-// source makes the part of the i-th source, and says until when it is good; zero: until something changes.
-func (c *projectedPlugin) source(ctx context.Context, v *Volume, i int) (contents.Payload, time.Time, error) {
+// source makes the part of the i-th source, and says until when it is good; zero: until something changes. configMaps are those that other sources
+// have asked for.
+func (c *projectedPlugin) source(ctx context.Context, v *Volume, i, room int, configMaps map[string]map[string][]byte) (contents.Payload, time.Time, error) {
 	pod, source, byDefault := v.Pod, &v.Spec.Projected.Sources[i], v.Spec.Projected.DefaultMode
 	switch {
 	case source.Secret != nil:
@@ -172,14 +187,18 @@ func (c *projectedPlugin) source(ctx context.Context, v *Volume, i int) (content
 		return p, time.Time{}, err
 	case source.ConfigMap != nil:
 		optional := isTrue(source.ConfigMap.Optional)
-		object, err := c.configMap(ctx, pod.Namespace, source.ConfigMap.Name, optional)
-		if err != nil {
-			return nil, time.Time{}, err
+		name := source.ConfigMap.Name
+		if configMaps[name] == nil {
+			object, err := c.configMap(ctx, pod.Namespace, name, optional)
+			if err != nil {
+				return nil, time.Time{}, err
+			}
+			configMaps[name] = configMapData(object)
 		}
-		p, err := configMapPayload(object, source.ConfigMap.Items, byDefault, optional)
+		p, err := keyed("config", configMaps[name], source.ConfigMap.Items, byDefault, optional)
 		return p, time.Time{}, err
 	case source.DownwardAPI != nil:
-		p, err := downwardPayload(pod, source.DownwardAPI.Items, byDefault, c.allocatable)
+		p, err := downwardPayload(pod, source.DownwardAPI.Items, byDefault, c.allocatable, room)
 		return p, time.Time{}, err
 	case source.ServiceAccountToken != nil:
 		held, err := c.tokens.get(ctx, pod, source.ServiceAccountToken)

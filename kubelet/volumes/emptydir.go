@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	resourcehelper "k8s.io/component-helpers/resource"
 
+	"vigil/kinds/validate"
 	"vigil/kubelet/volumes/mount"
 )
 
@@ -171,7 +172,7 @@ func pageSize(v *Volume) (string, error) {
 }
 
 func pagesOption(size string) (string, error) {
-	q, err := resource.ParseQuantity(size)
+	q, err := validate.ParseQuantity(size)
 	if err != nil {
 		return "", fmt.Errorf("size of huge pages %q: %w", size, err)
 	}

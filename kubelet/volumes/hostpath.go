@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"syscall"
 
 	corev1 "k8s.io/api/core/v1"
 )
@@ -97,7 +98,7 @@ func fileType(path string, info fs.FileInfo) (corev1.HostPathType, error) {
 }
 
 func createFile(path string) error {
-	f, err := os.OpenFile(path, os.O_CREATE, 0o644)
+	f, err := os.OpenFile(path, os.O_CREATE|syscall.O_NONBLOCK, 0o644) // others may have made a FIFO of that name just now
 	if err != nil {
 		return err
 	}

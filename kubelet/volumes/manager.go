@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -44,7 +45,7 @@ type Config struct {
 	now func() time.Time
 }
 
-// Objects are the Secrets and ConfigMaps of the node's pods; package objects has them.
+// Objects are the Secrets and ConfigMaps of the node's pods; package configobjects has them.
 type Objects interface {
 	Secret(ctx context.Context, namespace, name string) (*corev1.Secret, error)
 	ConfigMap(ctx context.Context, namespace, name string) (*corev1.ConfigMap, error)
@@ -106,8 +107,9 @@ func (m *Manager) builtin() []Plugin {
 type podVolumes struct {
 	mu      sync.Mutex // held for as long as the pod's volumes are worked at
 	volumes map[string]*made
-	seen    seen    // of the pod, by the last Mount
-	trouble trouble // of the last Mount
+	shown   atomic.Pointer[[]shown] // volumes, for those who do not hold mu
+	seen    seen                    // of the pod, by the last Mount
+	trouble trouble                 // of the last Mount
 
 	flags struct {
 		sync.Mutex
@@ -180,6 +182,7 @@ func (m *Manager) Mount(ctx context.Context, pod *corev1.Pod) error {
 			failures = append(failures, failure{spec.Name, err})
 		}
 	}
+	p.show()
 	defer m.signal()
 	if len(failures) > 0 {
 		usable := true
@@ -215,6 +218,12 @@ func (m *Manager) mountOne(ctx context.Context, p *podVolumes, pod *corev1.Pod, 
 		}
 		volume.Place = m.place(pod.UID, plugin.Name(), volume.specName(), volume.Block)
 		have = &made{volume: volume, plugin: plugin}
+	}
+	have.volume.Room = contentsLimit
+	for name, other := range p.volumes {
+		if name != spec.Name {
+			have.volume.Room -= other.mounted.Contents
+		}
 	}
 	err := m.allowed(ctx, have.volume.PV)
 	var mounted Mounted
@@ -322,7 +331,7 @@ func (m *Manager) Pods() ([]types.UID, error) {
 // the node can be seen on the other side (mountPropagation).
 func (m *Manager) Run(ctx context.Context, changed func(pod types.UID)) error {
 	if err := mount.Shared(m.root); err != nil {
-		m.config.Logger.Warn("mounts of containers will not be seen on the node", "error", err)
+		m.config.Logger.Warn("the kubelet could not make its mounts shared; mounts of containers are not seen on the node, nor the other way round", "error", err)
 	}
 	m.mu.Lock()
 	m.changed = changed

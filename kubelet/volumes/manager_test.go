@@ -190,7 +190,7 @@ func TestEmptyDir(t *testing.T) {
 		must(t, os.WriteFile(filepath.Join(paths[path], "f"), make([]byte, 100_000), 0o600))
 	}
 
-	usage, err := w.manager.Usage(pod.UID)
+	usage, err := w.manager.Usage(t.Context(), pod.UID)
 	must(t, err)
 	for i, want := range []VolumeUsage{{Name: "disk", Local: true}, {Name: "large", Memory: true}, {Name: "memory", Memory: true, Limit: 1 << 20}} {
 		got := usage[i]

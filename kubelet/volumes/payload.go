@@ -45,38 +45,55 @@ func keyed(what string, data map[string][]byte, items []corev1.KeyToPath, byDefa
 }
 
 func configMapPayload(c *corev1.ConfigMap, items []corev1.KeyToPath, byDefault *int32, optional bool) (contents.Payload, error) {
+	return keyed("config", configMapData(c), items, byDefault, optional)
+}
+
+// configMapData is what a ConfigMap has by key, whether it is text or not.
+func configMapData(c *corev1.ConfigMap) map[string][]byte {
 	data := make(map[string][]byte, len(c.Data)+len(c.BinaryData))
 	for key, value := range c.Data {
 		data[key] = []byte(value)
 	}
 	maps.Copy(data, c.BinaryData)
-	return keyed("config", data, items, byDefault, optional)
+	return data
 }
 
 func secretPayload(s *corev1.Secret, items []corev1.KeyToPath, byDefault *int32, optional bool) (contents.Payload, error) {
 	return keyed("secret", s.Data, items, byDefault, optional)
 }
 
-// downwardPayload makes a payload of what a pod says about itself.
-func downwardPayload(pod *corev1.Pod, items []corev1.DownwardAPIVolumeFile, byDefault *int32, allocatable func() corev1.ResourceList) (contents.Payload, error) {
+// downwardPayload makes a payload of what a pod says about itself. It has room for so many bytes.
+func downwardPayload(pod *corev1.Pod, items []corev1.DownwardAPIVolumeFile, byDefault *int32, allocatable func() corev1.ResourceList, room int) (contents.Payload, error) {
 	p := make(contents.Payload, len(items))
 	var node corev1.ResourceList
 	if allocatable != nil {
 		node = allocatable()
 	}
+	fields := map[string][]byte{} // a field may be asked for under many paths
 	for _, item := range items {
-		var value string
-		var err error
+		var value []byte
 		switch {
 		case item.FieldRef != nil:
-			value, err = downward.Field(pod, item.FieldRef.FieldPath)
+			known := false
+			if value, known = fields[item.FieldRef.FieldPath]; !known {
+				text, err := downward.Field(pod, item.FieldRef.FieldPath)
+				if err != nil {
+					return nil, err
+				}
+				value = []byte(text)
+				fields[item.FieldRef.FieldPath] = value
+			}
 		case item.ResourceFieldRef != nil:
-			value, err = downward.Resource(pod, nil, item.ResourceFieldRef, node)
+			text, err := downward.Resource(pod, nil, item.ResourceFieldRef, node)
+			if err != nil {
+				return nil, err
+			}
+			value = []byte(text)
 		}
-		if err != nil {
-			return nil, err
+		if room -= len(value); room < 0 {
+			return nil, errNoRoom
 		}
-		p[item.Path] = contents.File{Data: []byte(value), Mode: mode(item.Mode, byDefault, corev1.DownwardAPIVolumeSourceDefaultMode)}
+		p[item.Path] = contents.File{Data: value, Mode: mode(item.Mode, byDefault, corev1.DownwardAPIVolumeSourceDefaultMode)}
 	}
 	return p, nil
 }

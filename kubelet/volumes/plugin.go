@@ -52,6 +52,8 @@ type Volume struct {
 	ReadOnly bool
 	// Block says that containers want the device (volumeDevices), not a file system.
 	Block bool
+	// Room is how many bytes contents from objects may have: what is left by the pod's other volumes.
+	Room int
 
 	Place
 }
@@ -98,6 +100,8 @@ type Mounted struct {
 	ReadOnly bool
 	// Device is the device file of a Block volume.
 	Device string
+	// Contents is how many bytes there are of objects in the volume, each file counted.
+	Contents int
 	// Live says that the contents come from what the pod's labels and annotations say and from objects: SetUp is called again
 	// when one of them changes.
 	Live bool

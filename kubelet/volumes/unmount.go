@@ -12,6 +12,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"vigil/kubelet/untrusted"
 	"vigil/kubelet/volumes/mount"
 )
 
@@ -25,6 +26,7 @@ func (m *Manager) Unmount(ctx context.Context, uid types.UID) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.volumes = map[string]*made{}
+	p.show()
 	p.seen = seen{}
 	p.requestDirty()
 	dir := m.podDir(uid)
@@ -39,7 +41,7 @@ func (m *Manager) Unmount(ctx context.Context, uid types.UID) error {
 	if failed != nil {
 		return failed
 	}
-	if err := mount.RemoveAll(dir); err != nil {
+	if err := mount.RemoveAll(ctx, dir); err != nil {
 		return fmt.Errorf("remove the directory of pod %s: %w", uid, err)
 	}
 	m.forget(uid)
@@ -65,7 +67,7 @@ func (m *Manager) tearDown(ctx context.Context, place Place) error {
 			return plugin.TearDown(ctx, place)
 		}
 	}
-	m.config.Logger.Warn("a volume of an unknown plug-in is unmounted", "plugin", place.Plugin, "directory", place.Dir)
+	m.config.Logger.Warn("the kubelet unmounts a volume whose plug-in it does not know", "plugin", place.Plugin, "directory", place.Dir)
 	return RemoveVolume(ctx, place.Dir)
 }
 
@@ -113,13 +115,13 @@ func RemoveVolume(ctx context.Context, dir string) error {
 			return err
 		}
 		if !there {
-			return mount.RemoveAll(dir)
+			return mount.RemoveAll(ctx, dir)
 		}
 		if err := unmount(ctx, dir); err != nil {
 			return err
 		}
 	}
-	return &os.PathError{Op: "unmount", Path: dir, Err: mount.ErrMounted}
+	return &os.PathError{Op: "unmount", Path: dir, Err: untrusted.ErrMounted}
 }
 
 // unmount unmounts what is mounted at target last. What is busy may not be so in a moment: a container that has just ended, a search

@@ -17,7 +17,7 @@ import (
 	"vigil/apiserver/apiservertest"
 	"vigil/internal/nstest"
 	"vigil/kubelet"
-	"vigil/kubelet/objects"
+	"vigil/kubelet/configobjects"
 )
 
 // world is a server, and a node n with volumes, both real.
@@ -26,15 +26,15 @@ type world struct {
 	server  *apiservertest.Server
 	admin   *kubernetes.Clientset
 	node    *kubernetes.Clientset
-	objects *objects.Store
+	objects *configobjects.Store
 	manager *Manager
 	root    string
 	told    chan types.UID // pods whose volumes should be looked at
 	clock   *clock
 }
 
-// patience is how long a test waits for what must come.
-const patienceOfTests = 20 * time.Second
+// patienceOfTests is how long a test waits for what must come. It is no measure of speed.
+const patienceOfTests = 5 * time.Minute
 
 // clock is a time that tests set.
 type clock struct {
@@ -61,7 +61,7 @@ func newWorld(t testing.TB, change ...func(*Config)) *world {
 	identity := s.Client("system:node:n", "system:nodes")
 	node, err := kubernetes.NewForConfig(identity)
 	must(t, err)
-	store, err := objects.New(objects.Config{Server: identity})
+	store, err := configobjects.New(configobjects.Config{Server: identity})
 	must(t, err)
 	root, err := filepath.EvalSymlinks(t.TempDir())
 	must(t, err)

@@ -187,7 +187,7 @@ func TestRun_EndsGracefully(t *testing.T) {
 // awaitServer asks until there is an answer.
 func awaitServer(t *testing.T, url string) *http.Response {
 	t.Helper()
-	deadline := time.Now().Add(20 * time.Second)
+	deadline := time.Now().Add(5 * time.Minute)
 	for {
 		response, err := http.Get(url)
 		if err == nil {
@@ -217,7 +217,7 @@ func TestEcho(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := conn.SetDeadline(time.Now().Add(20 * time.Second)); err != nil {
+		if err := conn.SetDeadline(time.Now().Add(5 * time.Minute)); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := conn.Write([]byte("hello")); err != nil {

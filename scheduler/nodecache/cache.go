@@ -6,42 +6,66 @@
 //	                    |   Forget (the binding failed)            ^
 //	                    +-----------------------------> (none)     | AddPod (bound by somebody else)
 //
-// The cache is no more right than the watch: what it promises is that no two decisions of this scheduler count the same
+// Who decides looks at a Snapshot, without a lock. The cache is no more right than the watch: what it promises is that no two decisions of this scheduler count the same
 // room twice.
 package nodecache
 
 import (
 	"fmt"
-	"slices"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Node is a node with what its pods ask for. It belongs to the cache; plug-ins read it during a Visit only.
+// Node is a node with what its pods ask for, at one moment. It is never changed: the cache replaces it.
 type Node struct {
-	Node        *corev1.Node // never nil in a Visit
+	Node        *corev1.Node // never nil in a Snapshot
 	Allocatable Resources
 	Requested   Resources
 	NonZero     Resources // as Requested, for scores
-	Pods        map[types.UID]*Pod
+	Pods        []*Holding
+}
+
+// with returns the node with one more pod. Versions of a node share the array of their pods as long as pods are only added: each sees those
+// up to its own length.
+func (n *Node) with(pod *Holding) *Node {
+	next := *n
+	next.Pods = append(n.Pods, pod)
+	next.Requested.add(pod.Requests, 1)
+	next.NonZero.add(pod.NonZero, 1)
+	return &next
+}
+
+// without returns the node with one pod less.
+func (n *Node) without(pod *Holding) *Node {
+	next := *n
+	next.Pods = make([]*Holding, 0, max(len(n.Pods)-1, 0))
+	for _, p := range n.Pods {
+		if p != pod {
+			next.Pods = append(next.Pods, p)
+		}
+	}
+	next.Requested.add(pod.Requests, -1)
+	next.NonZero.add(pod.NonZero, -1)
+	return &next
 }
 
 // Cache holds nodes and pods. All methods may be called from everywhere.
 type Cache struct {
 	mu    sync.Mutex
-	nodes map[string]*Node
-	// order has the names of nodes that exist, sorted, so that decisions can be repeated.
-	order []string
+	nodes map[string]*Node // the latest version of each
+	order order            // those that exist
+	taken *Snapshot        // of the order as it is; nil when it has changed since
 	pods  map[types.UID]place
 	users map[types.NamespacedName]int // of claims: how many pods that are placed use one
 }
 
 type place struct {
-	pod     *Pod
+	pod     *Holding
 	node    string
 	assumed bool
+	version string // the resourceVersion of the state that pod was made from, or of a later one in which it takes the same
 }
 
 // New makes an empty cache.
@@ -49,16 +73,15 @@ func New() *Cache {
 	return &Cache{nodes: map[string]*Node{}, pods: map[types.UID]place{}, users: map[types.NamespacedName]int{}}
 }
 
-// SetNode adds a node or replaces what is known of it.
-func (c *Cache) SetNode(node *corev1.Node) {
+// SetNode adds a node or replaces what is known of it, and returns what was: nil for a new one.
+func (c *Cache) SetNode(node *corev1.Node) (old *corev1.Node) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	n := c.node(node.Name)
-	if n.Node == nil {
-		at, _ := slices.BinarySearch(c.order, node.Name)
-		c.order = slices.Insert(c.order, at, node.Name)
-	}
-	n.Node, n.Allocatable = node, ResourcesOf(node.Status.Allocatable)
+	next := *c.node(node.Name)
+	old = next.Node
+	next.Node, next.Allocatable = node, ResourcesOf(node.Status.Allocatable)
+	c.replace(node.Name, &next)
+	return old
 }
 
 // RemoveNode forgets a node. Its pods are remembered until they are removed, in case the node comes back.
@@ -69,27 +92,42 @@ func (c *Cache) RemoveNode(name string) {
 	if n == nil || n.Node == nil {
 		return
 	}
-	n.Node = nil
-	if at, found := slices.BinarySearch(c.order, name); found {
-		c.order = slices.Delete(c.order, at, at+1)
-	}
-	c.dropIfEmpty(name)
+	c.order.remove(name)
+	c.taken = nil
+	next := *n
+	next.Node = nil
+	c.replace(name, &next)
 }
 
-// node returns the entry of that name, made if need be: pods may be seen before their node.
+// node returns the latest version of a node, an empty one for a node that nobody has described: pods may be seen before their node.
 func (c *Cache) node(name string) *Node {
-	n := c.nodes[name]
-	if n == nil {
-		n = &Node{Pods: map[types.UID]*Pod{}}
-		c.nodes[name] = n
+	if n := c.nodes[name]; n != nil {
+		return n
 	}
-	return n
+	return &Node{}
 }
 
-func (c *Cache) dropIfEmpty(name string) {
-	if n := c.nodes[name]; n != nil && n.Node == nil && len(n.Pods) == 0 {
+// replace takes in a new version of a node.
+func (c *Cache) replace(name string, n *Node) {
+	if n.Node == nil && len(n.Pods) == 0 {
 		delete(c.nodes, name)
+		return
 	}
+	c.nodes[name] = n
+	if n.Node != nil {
+		c.order.set(n)
+		c.taken = nil
+	}
+}
+
+// Snapshot returns all nodes as they are now. Without a change since the last one it is the same.
+func (c *Cache) Snapshot() *Snapshot {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.taken == nil {
+		c.taken = c.order.snapshot()
+	}
+	return c.taken
 }
 
 // AddPod takes in a bound pod, or a new state of one.
@@ -98,6 +136,20 @@ func (c *Cache) AddPod(pod *Pod) {
 	defer c.mu.Unlock()
 	c.remove(pod.UID)
 	c.put(pod, pod.Spec.NodeName, false)
+}
+
+// Confirm takes in a bound pod of which nothing changed that matters here between two versions, and reports whether that suffices: it does
+// when what is kept of it was made from the older one. An assumed pod is bound then.
+func (c *Cache) Confirm(uid types.UID, node, from, to string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	at, ok := c.pods[uid]
+	if !ok || at.node != node || at.version != from {
+		return false
+	}
+	at.assumed, at.version = false, to
+	c.pods[uid] = at
+	return true
 }
 
 // RemovePod forgets a pod that was deleted, has finished, or was assumed and disappeared.
@@ -146,18 +198,15 @@ func (c *Cache) Users(claim types.NamespacedName) int {
 func (c *Cache) Len() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return len(c.order)
+	return c.order.len
 }
 
 func (c *Cache) put(pod *Pod, node string, assumed bool) {
-	n := c.node(node)
-	n.Pods[pod.UID] = pod
-	n.Requested.add(pod.Requests, 1)
-	n.NonZero.add(pod.NonZero, 1)
+	c.replace(node, c.node(node).with(pod.Holding))
 	for _, claim := range pod.Claims {
 		c.users[claim]++
 	}
-	c.pods[pod.UID] = place{pod: pod, node: node, assumed: assumed}
+	c.pods[pod.UID] = place{pod: pod.Holding, node: node, assumed: assumed, version: pod.ResourceVersion}
 }
 
 func (c *Cache) remove(uid types.UID) {
@@ -165,32 +214,11 @@ func (c *Cache) remove(uid types.UID) {
 	if !ok {
 		return
 	}
-	n := c.nodes[at.node]
-	delete(n.Pods, uid)
-	n.Requested.add(at.pod.Requests, -1)
-	n.NonZero.add(at.pod.NonZero, -1)
+	c.replace(at.node, c.nodes[at.node].without(at.pod))
 	for _, claim := range at.pod.Claims {
 		if c.users[claim]--; c.users[claim] == 0 {
 			delete(c.users, claim)
 		}
 	}
 	delete(c.pods, uid)
-	c.dropIfEmpty(at.node)
-}
-
-// Visit calls begin with the number of nodes, then fn for each, beginning with the start-th in the order of names (modulo
-// their number), until fn returns false. It returns how many nodes were visited and how many there are. The cache is
-// locked meanwhile.
-func (c *Cache) Visit(start int, fn func(*Node) bool, begin func(total int)) (visited, total int) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	total = len(c.order)
-	begin(total)
-	for i := range total {
-		visited++
-		if !fn(c.nodes[c.order[(start+i)%total]]) {
-			break
-		}
-	}
-	return visited, total
 }

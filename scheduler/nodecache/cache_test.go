@@ -29,14 +29,10 @@ func pod(t *testing.T, name, nodeName, cpu string) *Pod {
 
 // requested returns the millicores asked for on a node, -1 when it is not there.
 func requested(c *Cache, name string) int64 {
-	found := int64(-1)
-	c.Visit(0, func(n *Node) bool {
-		if n.Node.Name == name {
-			found = n.Requested.MilliCPU
-		}
-		return true
-	}, func(int) {})
-	return found
+	if n := c.Snapshot().Node(name); n != nil {
+		return n.Requested.MilliCPU
+	}
+	return -1
 }
 
 func TestCache_CountsAnAssumedPodOnce(t *testing.T) {
@@ -69,6 +65,32 @@ func TestCache_CountsAnAssumedPodOnce(t *testing.T) {
 	}
 }
 
+// What is known of a pod is confirmed by a version of it only when it was made from the version before, on the same node.
+func TestCache_Confirm(t *testing.T) {
+	c := New()
+	c.SetNode(node("n", "4"))
+	p := pod(t, "a", "", "1")
+	p.ResourceVersion = "5"
+	if c.Confirm("a", "n", "5", "6") {
+		t.Error("an unknown pod is confirmed")
+	}
+	if err := c.Assume(p, "n"); err != nil {
+		t.Fatal(err)
+	}
+	for _, at := range []struct{ node, from string }{{"other", "5"}, {"n", "4"}} {
+		if c.Confirm("a", at.node, at.from, "7") {
+			t.Errorf("confirmed on %s from version %s", at.node, at.from)
+		}
+	}
+	if !c.Confirm("a", "n", "5", "6") || !c.Confirm("a", "n", "6", "7") {
+		t.Error("not confirmed")
+	}
+	c.Forget("a") // too late: it is bound
+	if got := requested(c, "n"); got != 1000 {
+		t.Errorf("%d millicores, want 1000", got)
+	}
+}
+
 func TestCache_BoundElsewhereThanAssumed(t *testing.T) {
 	c := New()
 	c.SetNode(node("n", "4"))
@@ -85,8 +107,8 @@ func TestCache_BoundElsewhereThanAssumed(t *testing.T) {
 func TestCache_NodeComesAfterItsPodsAndBack(t *testing.T) {
 	c := New()
 	c.AddPod(pod(t, "a", "n", "1"))
-	if _, total := c.Visit(0, func(*Node) bool { return true }, func(int) {}); total != 0 {
-		t.Error("a node that nobody described is visited")
+	if c.Snapshot().Len() != 0 {
+		t.Error("a node that nobody described is in the snapshot")
 	}
 	c.SetNode(node("n", "4"))
 	c.RemoveNode("n")
@@ -101,18 +123,38 @@ func TestCache_NodeComesAfterItsPodsAndBack(t *testing.T) {
 	}
 }
 
-func TestVisit_GoesAroundFromStart(t *testing.T) {
+// A snapshot stays as it was, whatever becomes of the nodes.
+func TestSnapshot_IsNotChanged(t *testing.T) {
 	c := New()
 	for _, name := range []string{"c", "a", "b"} {
-		c.SetNode(node(name, "1"))
+		c.SetNode(node(name, "4"))
 	}
-	var order string
-	c.Visit(2, func(n *Node) bool {
-		order += n.Node.Name
-		return len(order) < 2
-	}, func(int) {})
-	if order != "ca" {
-		t.Errorf("got %s", order)
+	c.AddPod(pod(t, "p", "b", "1"))
+	before := c.Snapshot()
+	if c.Snapshot() != before {
+		t.Error("another snapshot without a change")
+	}
+	c.AddPod(pod(t, "q", "b", "2"))
+	c.RemoveNode("a")
+	c.SetNode(node("d", "4"))
+	after := c.Snapshot()
+	names := func(s *Snapshot, start int) (all string) {
+		for n := range s.From(start) {
+			all += n.Node.Name
+		}
+		return all
+	}
+	if got := names(before, 2) + " " + names(after, 4); got != "cab cdb" {
+		t.Errorf("got %s", got)
+	}
+	if b, a := before.Node("b"), after.Node("b"); b.Requested.MilliCPU != 1000 || len(b.Pods) != 1 || a.Requested.MilliCPU != 3000 || len(a.Pods) != 2 {
+		t.Errorf("before %+v, after %+v", b, a)
+	}
+	if before.Node("d") != nil || after.Node("a") != nil || before.Node("") != nil {
+		t.Error("nodes that are not there")
+	}
+	for range before.From(1) {
+		break // an early end is an end
 	}
 }
 

@@ -11,15 +11,22 @@ import (
 // Pod is a pod as scheduling looks at it. What is computed from the spec is computed once. It is never changed.
 type Pod struct {
 	*corev1.Pod
-	Name     types.NamespacedName
+	*Holding
 	Priority int32
+
+	Affinity  nodeaffinity.RequiredNodeAffinity      // node selector and required node affinity
+	Preferred *nodeaffinity.PreferredSchedulingTerms // nil when there are none
+}
+
+// Holding is what a pod takes of a node once it is there, and all that is kept of it then: a pod itself is many times as large. It is
+// never changed.
+type Holding struct {
+	UID      types.UID
+	Name     types.NamespacedName
 	Requests Resources // what must fit
 	NonZero  Resources // the same for scores: containers without requests count as small ones
 	Ports    []HostPort
 	Claims   []types.NamespacedName // of its volumes
-
-	Affinity  nodeaffinity.RequiredNodeAffinity      // node selector and required node affinity
-	Preferred *nodeaffinity.PreferredSchedulingTerms // nil when there are none
 }
 
 // HostPort is a port that a pod wants on the node itself. IP "" is every address.
@@ -42,7 +49,7 @@ func (p HostPort) Conflicts(o HostPort) bool {
 func NewPod(pod *corev1.Pod) (*Pod, error) {
 	p := &Pod{
 		Pod:      pod,
-		Name:     types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name},
+		Holding:  &Holding{UID: pod.UID, Name: types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}},
 		Priority: schedulinghelpers.PodPriority(pod),
 		Affinity: nodeaffinity.GetRequiredNodeAffinity(pod),
 	}

@@ -23,27 +23,46 @@ type Resources struct {
 	Scalar           map[corev1.ResourceName]int64 // huge pages and extended resources; nil when there are none
 }
 
+// mostOfOne is the largest amount that is counted for one pod or node: what is larger counts as this much, more than any machine has. So
+// a thousand pods that ask for all there can be do not make the sum of a node wrap around.
+const mostOfOne = 1 << 53
+
 // ResourcesOf converts an API resource list.
 func ResourcesOf(list corev1.ResourceList) Resources {
 	var r Resources
 	for name, quantity := range list {
 		switch name {
 		case corev1.ResourceCPU:
-			r.MilliCPU = quantity.MilliValue()
+			r.MilliCPU = min(quantity.MilliValue(), mostOfOne)
 		case corev1.ResourceMemory:
-			r.Memory = quantity.Value()
+			r.Memory = min(quantity.Value(), mostOfOne)
 		case corev1.ResourceEphemeralStorage:
-			r.EphemeralStorage = quantity.Value()
+			r.EphemeralStorage = min(quantity.Value(), mostOfOne)
 		case corev1.ResourcePods:
-			r.Pods = quantity.Value()
+			r.Pods = min(quantity.Value(), mostOfOne)
 		default:
 			if r.Scalar == nil {
 				r.Scalar = map[corev1.ResourceName]int64{}
 			}
-			r.Scalar[name] = quantity.Value()
+			r.Scalar[name] = min(quantity.Value(), mostOfOne)
 		}
 	}
 	return r
+}
+
+// Of is the amount of one resource, in the unit that it has here.
+func (r *Resources) Of(name corev1.ResourceName) int64 {
+	switch name {
+	case corev1.ResourceCPU:
+		return r.MilliCPU
+	case corev1.ResourceMemory:
+		return r.Memory
+	case corev1.ResourceEphemeralStorage:
+		return r.EphemeralStorage
+	case corev1.ResourcePods:
+		return r.Pods
+	}
+	return r.Scalar[name]
 }
 
 func (r *Resources) add(o Resources, sign int64) {

@@ -1,95 +1,109 @@
-// Package plugins decides where a pod may run (filters) and where it runs best (scores). A plug-in looks at one pod and
-// one node, knows nothing of queues or the API, and keeps no state.
+// Package plugins has the plug-ins that look at a pod and its nodes alone: where it may run, and where it runs best. They keep no state, and
+// know nothing of queues or the API.
 package plugins
 
 import (
 	corev1 "k8s.io/api/core/v1"
 
+	"vigil/scheduler/framework"
 	"vigil/scheduler/nodecache"
 )
 
-// Event is something that happens in the cluster after which a pod that fitted nowhere may fit.
-type Event uint8
-
-// Events are bits, so that a plug-in can name several.
+// Upstream's names of the plug-ins here. VolumeBinding, VolumeRestrictions and VolumeZone are scheduler/volumes.
 const (
-	NodeAdded       Event = 1 << iota // a node appeared
-	NodeAllocatable                   // a node has more to give
-	NodeLabels                        // a node's labels changed
-	NodeTaints                        // a node's taints or its unschedulable mark changed
-	PodRemoved                        // a bound pod was deleted or has finished
-	StorageChanged                    // a claim, a volume or a class changed
+	NodeName          = "NodeName"
+	NodeUnschedulable = "NodeUnschedulable"
+	TaintToleration   = "TaintToleration"
+	NodeAffinity      = "NodeAffinity"
+	NodePorts         = "NodePorts"
+	NodeResourcesFit  = "NodeResourcesFit"
+	DynamicResources  = "DynamicResources"
+
+	NodeResourcesBalancedAllocation = "NodeResourcesBalancedAllocation"
 )
 
-// Filter is a rule that a node must keep.
-type Filter struct {
-	Name string
-	// Helps are the events after which a pod that this filter refused everywhere is tried again.
-	Helps Event
-	// Check returns nothing when the pod may run on the node, else why not, in the words of upstream's events.
-	Check func(pod *nodecache.Pod, node *nodecache.Node) (reasons []string)
-}
-
-// Score says how good a node is for a pod, from 0 to MaxScore, before Weight.
-type Score struct {
-	Name   string
-	Weight int64
-	// Normalize spreads the raw values of all candidates over 0..MaxScore afterwards; reverse makes small raw values good.
-	Normalize, Reverse bool
-	Of                 func(pod *nodecache.Pod, node *nodecache.Node) int64
-}
-
-// MaxScore is the best score of one plug-in.
-const MaxScore = 100
-
-// Filters are all filters, cheap ones first. The names are upstream's plug-in names.
-func Filters() []Filter {
-	return []Filter{
-		{"NodeName", NodeAdded, nodeName},
-		{"NodeUnschedulable", NodeAdded | NodeTaints, nodeUnschedulable},
-		{"TaintToleration", NodeAdded | NodeTaints, taintToleration},
-		{"NodeAffinity", NodeAdded | NodeLabels, nodeAffinity},
-		{"NodePorts", NodeAdded | PodRemoved, nodePorts},
-		{"NodeResourcesFit", NodeAdded | NodeAllocatable | PodRemoved, resourcesFit},
+// All returns all plug-ins, those with cheap filters first.
+func All(args Args) []framework.Plugin {
+	return []framework.Plugin{
+		dynamicResources{}, nodeName{}, nodeUnschedulable{}, taintToleration{}, newNodeAffinity(args), nodePorts{}, newFit(args), balancedAllocation{of: args.balance()},
 	}
 }
 
-// Scores are all scores with upstream's weights.
-func Scores() []Score {
-	return []Score{
-		{Name: "TaintToleration", Weight: 3, Normalize: true, Reverse: true, Of: intolerableTaints},
-		{Name: "NodeAffinity", Weight: 2, Normalize: true, Of: preferredAffinity},
-		{Name: "NodeResourcesFit", Weight: 1, Of: leastAllocated},
-		{Name: "NodeResourcesBalancedAllocation", Weight: 1, Of: balancedAllocation},
-	}
+// Weights are upstream's of the scores that there are.
+func Weights() map[string]int64 {
+	return map[string]int64{TaintToleration: 3, NodeAffinity: 2, NodeResourcesFit: 1, NodeResourcesBalancedAllocation: 1}
 }
 
-func nodeName(pod *nodecache.Pod, node *nodecache.Node) []string {
+// nodeName keeps pods to the node that their spec names.
+type nodeName struct{}
+
+var otherName = framework.NewStatus(framework.UnschedulableAndUnresolvable, "node(s) didn't match the requested node name")
+
+// Name implements framework.Plugin.
+func (nodeName) Name() string { return NodeName }
+
+// EventsToRegister implements framework.EnqueuePlugin.
+func (nodeName) EventsToRegister() framework.Event { return framework.NodeAdded }
+
+// Filter implements framework.FilterPlugin.
+func (nodeName) Filter(_ *framework.CycleState, pod *nodecache.Pod, node *nodecache.Node) *framework.Status {
 	if pod.Spec.NodeName == "" || pod.Spec.NodeName == node.Node.Name {
 		return nil
 	}
-	return []string{"node(s) didn't match the requested node name"}
+	return otherName
 }
 
-func nodeUnschedulable(pod *nodecache.Pod, node *nodecache.Node) []string {
-	if !node.Node.Spec.Unschedulable {
-		return nil
-	}
-	if tolerated(pod.Spec.Tolerations, &corev1.Taint{Key: corev1.TaintNodeUnschedulable, Effect: corev1.TaintEffectNoSchedule}) {
-		return nil
-	}
-	return []string{"node(s) were unschedulable"}
+// nodeUnschedulable keeps pods off nodes that are cordoned.
+type nodeUnschedulable struct{}
+
+var cordoned = framework.NewStatus(framework.UnschedulableAndUnresolvable, "node(s) were unschedulable")
+
+// Name implements framework.Plugin.
+func (nodeUnschedulable) Name() string { return NodeUnschedulable }
+
+// EventsToRegister implements framework.EnqueuePlugin.
+func (nodeUnschedulable) EventsToRegister() framework.Event {
+	return framework.NodeAdded | framework.NodeTaints
 }
 
-func nodePorts(pod *nodecache.Pod, node *nodecache.Node) []string {
+// Filter implements framework.FilterPlugin.
+func (nodeUnschedulable) Filter(_ *framework.CycleState, pod *nodecache.Pod, node *nodecache.Node) *framework.Status {
+	if !node.Node.Spec.Unschedulable || tolerated(pod.Spec.Tolerations, &corev1.Taint{Key: corev1.TaintNodeUnschedulable, Effect: corev1.TaintEffectNoSchedule}) {
+		return nil
+	}
+	return cordoned
+}
+
+// nodePorts keeps pods off nodes on which a port of theirs is taken by another pod.
+type nodePorts struct{}
+
+var portTaken = framework.NewStatus(framework.Unschedulable, "node(s) didn't have free ports for the requested pod ports")
+
+// Name implements framework.Plugin.
+func (nodePorts) Name() string { return NodePorts }
+
+// EventsToRegister implements framework.EnqueuePlugin.
+func (nodePorts) EventsToRegister() framework.Event {
+	return framework.NodeAdded | framework.PodRemoved
+}
+
+// PreFilter implements framework.PreFilterPlugin.
+func (nodePorts) PreFilter(_ *framework.CycleState, pod *nodecache.Pod, _ *nodecache.Snapshot) *framework.Status {
 	if len(pod.Ports) == 0 {
-		return nil
+		return skip
 	}
+	return nil
+}
+
+var skip = framework.NewStatus(framework.Skip)
+
+// Filter implements framework.FilterPlugin.
+func (nodePorts) Filter(_ *framework.CycleState, pod *nodecache.Pod, node *nodecache.Node) *framework.Status {
 	for _, other := range node.Pods {
 		for _, used := range other.Ports {
 			for _, wanted := range pod.Ports {
 				if wanted.Conflicts(used) {
-					return []string{"node(s) didn't have free ports for the requested pod ports"}
+					return portTaken
 				}
 			}
 		}

@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"vigil/scheduler/framework"
 	"vigil/scheduler/nodecache"
 )
 
@@ -27,9 +28,7 @@ func view(t *testing.T, change func(*corev1.Node), pods ...*corev1.Pod) *nodecac
 		}
 		cache.AddPod(seen(t, pod))
 	}
-	var found *nodecache.Node
-	cache.Visit(0, func(n *nodecache.Node) bool { found = n; return true }, func(int) {})
-	return found
+	return cache.Snapshot().Node("n")
 }
 
 func seen(t *testing.T, pod *corev1.Pod) *nodecache.Pod {
@@ -102,9 +101,12 @@ func TestFilters(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			node, pod := view(t, test.node, test.others...), seen(t, test.pod)
 			var got []string
-			for _, f := range Filters() {
-				if got = f.Check(pod, node); len(got) > 0 {
-					break
+			state := &framework.CycleState{}
+			for _, p := range All(Args{}) {
+				if f, ok := p.(framework.FilterPlugin); ok {
+					if got = f.Filter(state, pod, node).Reasons(); len(got) > 0 {
+						break
+					}
 				}
 			}
 			if !slices.Equal(got, test.want) {
@@ -117,11 +119,13 @@ func TestFilters(t *testing.T) {
 func TestScores(t *testing.T) {
 	small := seen(t, asking(quantities("cpu", "100m", "memory", "64Mi")))
 	empty, busy := view(t, nil), view(t, nil, asking(quantities("cpu", "1", "memory", "512Mi")))
-	if e, b := leastAllocated(small, empty), leastAllocated(small, busy); e <= b {
+	args := Args{}
+	least, balanced := args.allocation(), args.balance()
+	if e, b := least(small, empty), least(small, busy); e <= b {
 		t.Errorf("least allocated: empty %d, busy %d", e, b)
 	}
 	lopsided := view(t, nil, asking(quantities("cpu", "1900m", "memory", "1Mi")))
-	if e, l := balancedAllocation(small, empty), balancedAllocation(small, lopsided); e <= l {
+	if e, l := balanced(small, empty), balanced(small, lopsided); e <= l {
 		t.Errorf("balance: even %d, lopsided %d", e, l)
 	}
 	soft := view(t, func(n *corev1.Node) {
@@ -133,7 +137,22 @@ func TestScores(t *testing.T) {
 	preferring := asking(nil)
 	preferring.Spec.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{PreferredDuringSchedulingIgnoredDuringExecution: []corev1.PreferredSchedulingTerm{
 		{Weight: 30, Preference: corev1.NodeSelectorTerm{MatchExpressions: []corev1.NodeSelectorRequirement{{Key: "zone", Operator: corev1.NodeSelectorOpExists}}}}}}}
-	if got := preferredAffinity(seen(t, preferring), empty); got != 30 {
+	if got := (nodeAffinity{}).Score(nil, seen(t, preferring), empty); got != 30 {
 		t.Errorf("preferred affinity: %d", got)
+	}
+}
+
+// The highest score becomes MaxScore; of taints, which are bad, 0.
+func TestNormalizeScore(t *testing.T) {
+	scores := []int64{3, 0, 6}
+	nodeAffinity{}.NormalizeScore(nil, nil, scores)
+	if !slices.Equal(scores, []int64{50, 0, 100}) {
+		t.Errorf("affinity: %v", scores)
+	}
+	taints, none := []int64{3, 0, 6}, []int64{0, 0}
+	taintToleration{}.NormalizeScore(nil, nil, taints)
+	taintToleration{}.NormalizeScore(nil, nil, none)
+	if !slices.Equal(taints, []int64{50, 100, 0}) || !slices.Equal(none, []int64{100, 100}) {
+		t.Errorf("taints: %v, %v", taints, none)
 	}
 }

@@ -1,18 +1,57 @@
 package plugins
 
 import (
+	"slices"
+
 	corev1 "k8s.io/api/core/v1"
 
+	"vigil/scheduler/framework"
 	"vigil/scheduler/nodecache"
 )
 
-func taintToleration(pod *nodecache.Pod, node *nodecache.Node) []string {
+// taintToleration keeps pods off nodes whose taints they do not tolerate, and prefers nodes with few taints that only ask them to stay away.
+type taintToleration struct{}
+
+var untolerated = framework.NewStatus(framework.UnschedulableAndUnresolvable, "node(s) had untolerated taint(s)")
+
+// Name implements framework.Plugin.
+func (taintToleration) Name() string { return TaintToleration }
+
+// EventsToRegister implements framework.EnqueuePlugin.
+func (taintToleration) EventsToRegister() framework.Event {
+	return framework.NodeAdded | framework.NodeTaints
+}
+
+// Score implements framework.ScorePlugin.
+func (taintToleration) Score(_ *framework.CycleState, pod *nodecache.Pod, node *nodecache.Node) int64 {
+	return intolerableTaints(pod, node)
+}
+
+// NormalizeScore implements framework.ScoreNormalizer: the fewer taints the better.
+func (taintToleration) NormalizeScore(_ *framework.CycleState, _ *nodecache.Pod, scores []int64) {
+	spread(scores)
+	for i := range scores {
+		scores[i] = framework.MaxScore - scores[i]
+	}
+}
+
+// spread puts scores between 0 and MaxScore, the highest at MaxScore.
+func spread(scores []int64) {
+	if highest := slices.Max(scores); highest > 0 {
+		for i := range scores {
+			scores[i] = scores[i] * framework.MaxScore / highest
+		}
+	}
+}
+
+// Filter implements framework.FilterPlugin.
+func (taintToleration) Filter(_ *framework.CycleState, pod *nodecache.Pod, node *nodecache.Node) *framework.Status {
 	taints := node.Node.Spec.Taints
 	for i := range taints {
 		if taints[i].Effect == corev1.TaintEffectPreferNoSchedule || tolerated(pod.Spec.Tolerations, &taints[i]) {
 			continue
 		}
-		return []string{"node(s) had untolerated taint(s)"}
+		return untolerated
 	}
 	return nil
 }

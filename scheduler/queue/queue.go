@@ -14,6 +14,7 @@
 package queue
 
 import (
+	"cmp"
 	"container/heap"
 	"context"
 	"sync"
@@ -21,8 +22,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"vigil/scheduler/framework"
 	"vigil/scheduler/nodecache"
-	"vigil/scheduler/plugins"
 )
 
 // Delays, as upstream's defaults (podInitialBackoffSeconds, podMaxBackoffSeconds, the flush of unschedulable pods).
@@ -41,13 +42,13 @@ type Entry struct {
 	Attempts int       // cycles so far
 
 	state state
-	index int            // in the heap of its state
-	ready time.Time      // backoff: when it goes on; refused: when it is tried again in any case
-	helps plugins.Event  // refused: what would help
-	seen  uint64         // in a cycle: events counted when it began
-	next  *nodecache.Pod // in a cycle: a newer state that came meanwhile
-	again bool           // in a cycle: and its spec is another
-	gone  bool           // in a cycle: removed meanwhile
+	index int             // in the heap of its state
+	ready time.Time       // backoff: when it goes on; refused: when it is tried again in any case
+	helps framework.Event // refused: what would help
+	seen  uint64          // in a cycle: events counted when it began
+	next  *nodecache.Pod  // in a cycle: a newer state that came meanwhile
+	again bool            // in a cycle: and its spec is another
+	gone  bool            // in a cycle: removed meanwhile
 }
 
 type state uint8
@@ -59,8 +60,13 @@ const (
 	inCycle
 )
 
+// Backoff is how long a pod waits between two attempts: Initial after the first, twice as long after each further one, at most Max. 0 are
+// upstream's defaults.
+type Backoff struct{ Initial, Max time.Duration }
+
 // Queue is a priority queue of pods with backoff.
 type Queue struct {
+	pause   Backoff
 	mu      sync.Mutex
 	entries map[types.UID]*Entry
 	active  entryHeap
@@ -75,8 +81,9 @@ type Queue struct {
 }
 
 // New makes an empty queue.
-func New() *Queue {
-	q := &Queue{entries: map[types.UID]*Entry{}, refused: map[types.UID]*Entry{}, wake: make(chan struct{}, 1)}
+func New(pause Backoff) *Queue {
+	pause = Backoff{Initial: cmp.Or(pause.Initial, InitialBackoff), Max: cmp.Or(pause.Max, MaxBackoff)}
+	q := &Queue{pause: pause, entries: map[types.UID]*Entry{}, refused: map[types.UID]*Entry{}, wake: make(chan struct{}, 1)}
 	q.active.before = func(a, b *Entry) bool {
 		if a.Pod.Priority != b.Pod.Priority {
 			return a.Pod.Priority > b.Pod.Priority
@@ -162,17 +169,17 @@ func (q *Queue) Done(e *Entry) {
 	delete(q.entries, e.Pod.UID)
 }
 
-// Retry ends a cycle that failed for a reason outside the pod: it is tried again after its backoff.
+// Retry ends a cycle that failed for a reason outside the pod: it is tried again after its backoff. It does nothing for a cycle that has ended.
 func (q *Queue) Retry(e *Entry) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.settle(e) {
+	if e.state == inCycle && q.entries[e.Pod.UID] == e && q.settle(e) {
 		q.delay(e)
 	}
 }
 
 // Refuse ends the cycle of a pod that fits nowhere until one of the events happens.
-func (q *Queue) Refuse(e *Entry, helps plugins.Event) {
+func (q *Queue) Refuse(e *Entry, helps framework.Event) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	changed := e.again
@@ -189,7 +196,7 @@ func (q *Queue) Refuse(e *Entry, helps plugins.Event) {
 }
 
 // Happened says that something happened in the cluster: refused pods that it may help go on.
-func (q *Queue) Happened(event plugins.Event) {
+func (q *Queue) Happened(event framework.Event) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.events++
@@ -227,12 +234,13 @@ func (q *Queue) settle(e *Entry) bool {
 
 // delay puts an entry into backoff. Time that it has spent refused counts.
 func (q *Queue) delay(e *Entry) {
-	backoff := InitialBackoff
+	backoff := min(q.pause.Initial, q.pause.Max)
 	for range e.Attempts - 1 {
-		if backoff *= 2; backoff >= MaxBackoff {
-			backoff = MaxBackoff
+		if backoff >= q.pause.Max-backoff { // twice as much would be too long, or overflow
+			backoff = q.pause.Max
 			break
 		}
+		backoff *= 2
 	}
 	if e.state == refused {
 		refusedAt := e.ready.Add(-MaxRefused)
@@ -293,7 +301,7 @@ func (q *Queue) nextDue(now time.Time) time.Duration {
 	return wait
 }
 
-func (q *Queue) happenedSince(seen uint64, events plugins.Event) bool {
+func (q *Queue) happenedSince(seen uint64, events framework.Event) bool {
 	for bit, at := range q.happened {
 		if events&(1<<bit) != 0 && at > seen {
 			return true

@@ -10,8 +10,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"vigil/scheduler/framework"
 	"vigil/scheduler/nodecache"
-	"vigil/scheduler/plugins"
 )
 
 func pod(t *testing.T, name string, priority int32) *nodecache.Pod {
@@ -50,7 +50,7 @@ func expect(t *testing.T, q *Queue, name string, wait time.Duration) *Entry {
 
 func TestPop_UrgentFirstThenOldest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		q := New()
+		q := New(Backoff{})
 		q.Set(pod(t, "old", 0), false)
 		time.Sleep(time.Millisecond)
 		q.Set(pod(t, "young", 0), false)
@@ -63,7 +63,7 @@ func TestPop_UrgentFirstThenOldest(t *testing.T) {
 
 func TestRetry_BacksOffLongerEachTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		q := New()
+		q := New(Backoff{})
 		q.Set(pod(t, "a", 0), false)
 		e := expect(t, q, "a", 0)
 		for _, wait := range []time.Duration{1, 2, 4, 8, 10, 10} {
@@ -75,26 +75,26 @@ func TestRetry_BacksOffLongerEachTime(t *testing.T) {
 
 func TestRefuse_WaitsForAnEventThatHelps(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		q := New()
+		q := New(Backoff{})
 		q.Set(pod(t, "a", 0), false)
-		q.Refuse(expect(t, q, "a", 0), plugins.NodeAdded)
+		q.Refuse(expect(t, q, "a", 0), framework.NodeAdded)
 		time.Sleep(time.Minute)
-		q.Happened(plugins.PodRemoved)
+		q.Happened(framework.PodRemoved)
 		if _, _, refused := q.Depths(); refused != 1 {
 			t.Fatal("an event that does not help woke the pod")
 		}
-		q.Happened(plugins.NodeAdded)
-		q.Refuse(expect(t, q, "a", 0), plugins.NodeAdded) // its backoff is long over
-		q.Happened(plugins.NodeAdded)
+		q.Happened(framework.NodeAdded)
+		q.Refuse(expect(t, q, "a", 0), framework.NodeAdded) // its backoff is long over
+		q.Happened(framework.NodeAdded)
 		expect(t, q, "a", 2*time.Second) // this time it is not
 	})
 }
 
 func TestRefuse_IsTriedAgainWithoutAnEvent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		q := New()
+		q := New(Backoff{})
 		q.Set(pod(t, "a", 0), false)
-		q.Refuse(expect(t, q, "a", 0), plugins.NodeAdded)
+		q.Refuse(expect(t, q, "a", 0), framework.NodeAdded)
 		_, waited := pop(t, q)
 		if waited < MaxRefused || waited > MaxRefused+time.Minute {
 			t.Errorf("waited %v, want about %v", waited, MaxRefused)
@@ -104,14 +104,14 @@ func TestRefuse_IsTriedAgainWithoutAnEvent(t *testing.T) {
 
 func TestRefuse_CountsWhatHappenedDuringTheCycle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		q := New()
-		q.Happened(plugins.NodeAdded) // before the cycle: does not count
+		q := New(Backoff{})
+		q.Happened(framework.NodeAdded) // before the cycle: does not count
 		q.Set(pod(t, "a", 0), false)
 		e := expect(t, q, "a", 0)
-		q.Happened(plugins.NodeAdded)
-		q.Refuse(e, plugins.NodeAdded)
+		q.Happened(framework.NodeAdded)
+		q.Refuse(e, framework.NodeAdded)
 		e = expect(t, q, "a", InitialBackoff)
-		q.Refuse(e, plugins.NodeAdded)
+		q.Refuse(e, framework.NodeAdded)
 		if _, _, refused := q.Depths(); refused != 1 {
 			t.Error("an event from before the cycle was counted")
 		}
@@ -120,9 +120,9 @@ func TestRefuse_CountsWhatHappenedDuringTheCycle(t *testing.T) {
 
 func TestSet_ChangedSpecIsTriedAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		q := New()
+		q := New(Backoff{})
 		q.Set(pod(t, "a", 0), false)
-		q.Refuse(expect(t, q, "a", 0), plugins.NodeAdded)
+		q.Refuse(expect(t, q, "a", 0), framework.NodeAdded)
 		q.Set(pod(t, "a", 0), false)
 		if _, _, refused := q.Depths(); refused != 1 {
 			t.Fatal("a status change woke the pod")
@@ -134,27 +134,27 @@ func TestSet_ChangedSpecIsTriedAtOnce(t *testing.T) {
 
 func TestSet_DuringTheCycle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		q := New()
+		q := New(Backoff{})
 		q.Set(pod(t, "a", 0), false)
 		e := expect(t, q, "a", 0)
 		newer := pod(t, "a", 5)
 		q.Set(newer, false)
-		q.Refuse(e, plugins.NodeAdded)
+		q.Refuse(e, framework.NodeAdded)
 		if _, _, refused := q.Depths(); refused != 1 || e.Pod != newer {
 			t.Fatal("a status change during the cycle made the pod try again, or was lost")
 		}
-		q.Happened(plugins.NodeAdded)
+		q.Happened(framework.NodeAdded)
 		e = expect(t, q, "a", InitialBackoff)
 		q.Set(pod(t, "a", 0), true)
 		q.Set(pod(t, "a", 0), false)
-		q.Refuse(e, plugins.NodeAdded)
+		q.Refuse(e, framework.NodeAdded)
 		expect(t, q, "a", 2*time.Second) // a changed spec did
 	})
 }
 
 func TestRemove_InEveryState(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		q := New()
+		q := New(Backoff{})
 		p := pod(t, "a", 0)
 		empty := func(state string) {
 			t.Helper()
@@ -178,7 +178,7 @@ func TestRemove_InEveryState(t *testing.T) {
 		empty("backing off")
 
 		q.Set(p, false)
-		q.Refuse(expect(t, q, "a", 0), plugins.NodeAdded)
+		q.Refuse(expect(t, q, "a", 0), framework.NodeAdded)
 		q.Remove(p.UID)
 		empty("refused")
 	})
@@ -186,7 +186,7 @@ func TestRemove_InEveryState(t *testing.T) {
 
 func TestPop_WakesForANewPod(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		q := New()
+		q := New(Backoff{})
 		go func() {
 			time.Sleep(3 * time.Second)
 			q.Set(pod(t, "a", 0), false)

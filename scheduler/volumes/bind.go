@@ -12,11 +12,11 @@ import (
 	"k8s.io/component-helpers/storage/volume"
 )
 
-// BindTimeout is how long Bind waits, upstream's bindTimeoutSeconds.
+// BindTimeout is how long Bind waits unless Rules say otherwise, as upstream.
 const BindTimeout = 10 * time.Minute
 
-// Assume chooses for a node, which fits, and keeps what is chosen from others until Release. It says whether there is anything to Bind.
-func (p *Plan) Assume(node *corev1.Node) bool {
+// Assume chooses for a node, which fits, and keeps what is chosen from others until Release.
+func (p *Plan) Assume(node *corev1.Node) {
 	p.decision, _ = p.decide(node)
 	b := p.binder
 	b.mu.Lock()
@@ -33,8 +33,10 @@ func (p *Plan) Assume(node *corev1.Node) bool {
 		}
 		s.plans++
 	}
-	return len(p.decision.bindings)+len(p.decision.provision) > 0
 }
+
+// Binds says whether what Assume has chosen leaves anything to Bind.
+func (p *Plan) Binds() bool { return len(p.decision.bindings)+len(p.decision.provision) > 0 }
 
 // Release gives back what Assume has kept. After a Bind that has succeeded everybody can see who has what.
 func (p *Plan) Release() {
@@ -58,10 +60,10 @@ func (p *Plan) Release() {
 }
 
 // Bind writes what was decided and waits until all claims are bound. wanted says whether the pod still is. It fails when the claims cannot be bound
-// to this node, after BindTimeout, and when ctx ends.
+// to this node, after Rules.BindTimeout, and when ctx ends.
 func (p *Plan) Bind(ctx context.Context, wanted func() bool) error {
-	ctx, cancel := context.WithTimeout(ctx, BindTimeout)
-	defer cancel()
+	expired := time.NewTimer(p.rules.BindTimeout)
+	defer expired.Stop()
 	for _, binding := range p.decision.bindings {
 		if err := p.reserve(ctx, binding); err != nil {
 			return fmt.Errorf("binding volumes: %w", err)
@@ -89,6 +91,8 @@ func (p *Plan) Bind(ctx context.Context, wanted func() bool) error {
 		}
 		select {
 		case <-news:
+		case <-expired.C:
+			return fmt.Errorf("binding volumes: %w", context.DeadlineExceeded)
 		case <-ctx.Done():
 			return fmt.Errorf("binding volumes: %w", ctx.Err())
 		}

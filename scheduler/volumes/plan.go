@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -23,9 +24,24 @@ const (
 	reasonExclusive    = "node has pod using PersistentVolumeClaim with the same name and ReadWriteOncePod access mode"
 )
 
+// Rules say which of upstream's plug-ins are on.
+type Rules struct {
+	Binding      bool // VolumeBinding: claims keep pods waiting until they are bound; volumes' node affinity
+	Restrictions bool // VolumeRestrictions: ReadWriteOncePod
+	Zone         bool // VolumeZone
+
+	BindTimeout time.Duration // how long Bind waits for claims to be bound; 0: not at all
+}
+
+// AllRules are upstream's defaults.
+func AllRules() Rules {
+	return Rules{Binding: true, Restrictions: true, Zone: true, BindTimeout: BindTimeout}
+}
+
 // Plan is what a pod's claims ask of nodes. It is used by one goroutine at a time.
 type Plan struct {
 	binder    *Binder
+	rules     Rules
 	pod       *corev1.Pod
 	exclusive bool // another pod has a claim that is for one pod only
 
@@ -56,7 +72,7 @@ type binding struct {
 
 // Plan looks at the claims of a pod; nil when it has none. users says how many placed pods use a claim. An error says, in upstream's words,
 // why the pod cannot run anywhere yet.
-func (b *Binder) Plan(pod *corev1.Pod, users func(claim types.NamespacedName) int) (*Plan, error) {
+func (b *Binder) Plan(pod *corev1.Pod, users func(claim types.NamespacedName) int, rules Rules) (*Plan, error) {
 	var p *Plan
 	immediate := false
 	for i := range pod.Spec.Volumes {
@@ -65,13 +81,13 @@ func (b *Binder) Plan(pod *corev1.Pod, users func(claim types.NamespacedName) in
 			continue
 		}
 		if p == nil {
-			p = &Plan{binder: b, pod: pod}
+			p = &Plan{binder: b, pod: pod, rules: rules}
 		}
 		claim, err := b.claimOf(pod, v)
 		if err != nil {
 			return nil, err
 		}
-		if slices.Contains(claim.Spec.AccessModes, corev1.ReadWriteOncePod) && users(types.NamespacedName{Namespace: claim.Namespace, Name: claim.Name}) > 0 {
+		if rules.Restrictions && slices.Contains(claim.Spec.AccessModes, corev1.ReadWriteOncePod) && users(types.NamespacedName{Namespace: claim.Namespace, Name: claim.Name}) > 0 {
 			p.exclusive = true
 		}
 		unbound, err := p.add(claim)
@@ -116,6 +132,9 @@ func (b *Binder) claimOf(pod *corev1.Pod, v *corev1.Volume) (*corev1.PersistentV
 func (p *Plan) add(claim *corev1.PersistentVolumeClaim) (unbound bool, err error) {
 	if isBound(claim) {
 		p.bound = append(p.bound, p.binder.volume(claim.Spec.VolumeName))
+		return false, nil
+	}
+	if !p.rules.Binding {
 		return false, nil
 	}
 	if claim.Spec.VolumeName != "" {
@@ -181,10 +200,12 @@ func (p *Plan) decide(node *corev1.Node) (decision, []string) {
 	for _, pv := range p.bound {
 		switch {
 		case pv == nil:
-			return d, []string{reasonNoVolume}
-		case volume.CheckNodeAffinity(pv, node.Labels) != nil:
+			if p.rules.Binding {
+				return d, []string{reasonNoVolume}
+			}
+		case p.rules.Binding && volume.CheckNodeAffinity(pv, node.Labels) != nil:
 			return d, []string{reasonNodeConflict}
-		case !inZone(pv, node):
+		case p.rules.Zone && !inZone(pv, node):
 			return d, []string{reasonZone}
 		}
 	}

@@ -145,7 +145,10 @@ func everyWayReads(t *testing.T, s *store.Store, key, want string) {
 	rev, err := s.LoadAll(ctx, key, 0, func(kvs []store.KV) error {
 		mu.Lock()
 		defer mu.Unlock()
-		all = append(all, kvs...)
+		for _, kv := range kvs {
+			kv.Value = bytes.Clone(kv.Value)
+			all = append(all, kv)
+		}
 		return nil
 	})
 	if err != nil || len(all) != 1 {
@@ -264,11 +267,11 @@ func TestReload(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	done := make(chan error, 2)
+	resealed := make(chan error)
 	go func() {
 		done <- keys.Run(ctx, func(ctx context.Context) {
-			if _, err := s.Reseal(ctx); err != nil {
-				t.Errorf("reseal: %v", err)
-			}
+			_, err := s.Reseal(ctx)
+			resealed <- err
 		})
 	}()
 	seen := make(chan store.Event, 10)
@@ -289,6 +292,9 @@ func TestReload(t *testing.T) {
 	write(t, path, "secrets -> {aesgcm: {keys: ["+key("one")+"]}}, {secretbox: {keys: ["+key("two")+"]}}")
 	if e := <-seen; e.Err != nil || string(e.Value) != plain {
 		t.Errorf("with the key it arrives as %q, %v", e.Value, e.Err)
+	}
+	if err := <-resealed; err != nil {
+		t.Errorf("reseal: %v", err)
 	}
 	if stored := raw(t, target, secretKey); !bytes.HasPrefix(stored, []byte("k8s:enc:aesgcm:v1:one:")) {
 		t.Errorf("etcd holds %.40q", stored)

@@ -25,9 +25,9 @@ func (k *Keys) Run(ctx context.Context, changed func(context.Context)) error {
 		ok, err := k.reload(ctx)
 		switch {
 		case err != nil:
-			k.config.Logger.Error("encryption configuration is not taken over", "file", k.config.File, "err", err)
+			k.config.Logger.Error("the API server cannot use the changed encryption configuration; the one before stays in force until the file is mended", "file", k.config.File, "error", err)
 		case ok:
-			k.config.Logger.Info("encryption configuration changed", "file", k.config.File, "hash", k.current.Load().hash)
+			k.config.Logger.Info("the API server has taken over the changed encryption configuration", "file", k.config.File, "hash", k.current.Load().hash)
 			changed(ctx)
 		}
 	}

@@ -15,7 +15,7 @@ import (
 )
 
 // startTimeout is generous: test machines are busy.
-const startTimeout = 30 * time.Second
+const startTimeout = 5 * time.Minute
 
 // New returns a store on a fresh embedded etcd in t.TempDir(), which both end with the test. The etcd does not listen
 // and does not sync to disk.

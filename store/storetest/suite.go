@@ -42,6 +42,7 @@ func Suite(t *testing.T, open func(testing.TB) Target) {
 		{"FeedCompacted", testFeedCompacted},
 		{"FeedEnds", testFeedEnds},
 		{"FeedProgress", testFeedProgress},
+		{"FeedFarBehind", testFeedFarBehind},
 		{"Feeds", testFeeds},
 	}
 	for _, test := range tests {

@@ -20,7 +20,7 @@ func testTTL(t *testing.T, target Target) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	gone := errors.New("gone")
 	err = s.Feed(ctx, rev, func(b store.Batch) error {

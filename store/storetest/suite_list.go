@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"slices"
@@ -146,6 +147,9 @@ func testLoadAll(t *testing.T, target Target) {
 	load := func(kvs []store.KV) error {
 		mu.Lock()
 		defer mu.Unlock()
+		for i := range kvs {
+			kvs[i].Value = bytes.Clone(kvs[i].Value)
+		}
 		runs = append(runs, kvs)
 		return nil
 	}

@@ -82,6 +82,13 @@ func TestKubelet(t *testing.T) {
 		change(p)
 		return second(kubelet.CoreV1().Pods("x").Create(ctx, p, metav1.CreateOptions{}))
 	}
+	again := func() error {
+		other, err := kubernetes.NewForConfig(s.Client("system:node:n3", "system:nodes"))
+		check(err)
+		n := node("n3", nil)
+		n.Spec.PodCIDR, n.Spec.PodCIDRs = "128.0.0.0/1", []string{"128.0.0.0/1"}
+		return second(other.CoreV1().Nodes().Create(ctx, n, metav1.CreateOptions{}))
+	}
 	patchNode := func(name, patch string) error {
 		return second(kubelet.CoreV1().Nodes().Patch(ctx, name, types.MergePatchType, []byte(patch), metav1.PatchOptions{}))
 	}
@@ -123,6 +130,11 @@ func TestKubelet(t *testing.T) {
 			`is not allowed to modify labels: node-restriction.kubernetes.io/x, sub.node-restriction.kubernetes.io/x`},
 		{"a label of Kubernetes'", patchNode("n1", `{"metadata":{"labels":{"node-role.kubernetes.io/control-plane":""}}}`), `is not allowed to modify labels: node-role.kubernetes.io/control-plane`},
 		{"taints", patchNode("n1", `{"spec":{"taints":null}}`), `node "n1" is not allowed to modify taints`},
+		{"a network of all others", patchNode("n1", `{"spec":{"podCIDR":"0.0.0.0/1","podCIDRs":["0.0.0.0/1"]}}`), `node "n1" is not allowed to modify podCIDRs`},
+		{"a network in its status", second(kubelet.CoreV1().Nodes().Patch(ctx, "n1", types.StrategicMergePatchType, []byte(`{"spec":{"podCIDR":"0.0.0.0/1","podCIDRs":["0.0.0.0/1"]}}`), metav1.PatchOptions{}, "status")), `node "n1" is not allowed to modify podCIDRs`},
+		{"an applied network", second(kubelet.CoreV1().Nodes().Patch(ctx, "n1", types.ApplyPatchType, []byte(`{"kind":"Node","apiVersion":"v1","metadata":{"name":"n1"},"spec":{"podCIDR":"0.0.0.0/1","podCIDRs":["0.0.0.0/1"]}}`),
+			metav1.PatchOptions{FieldManager: "kubelet"})), `node "n1" is not allowed to modify podCIDRs`},
+		{"itself again, with a network", again(), `node "n3" is not allowed to set podCIDRs`},
 		{"owners", patchNode("n1", `{"metadata":{"ownerReferences":[{"apiVersion":"v1","kind":"Pod","name":"p","uid":"u"}]}}`), `node "n1" is not allowed to modify ownerReferences`},
 
 		{"an ordinary pod", second(kubelet.CoreV1().Pods("x").Create(ctx, pod("p", "n1", nil), metav1.CreateOptions{})), `pod does not have "kubernetes.io/config.mirror" annotation, node "n1" can only create mirror pods`},

@@ -14,7 +14,8 @@ import (
 	"vigil/apiserver/admission"
 )
 
-// node lets kubelets write their own Node, but not what decides which pods come to it.
+// node lets kubelets write their own Node, but not what decides which pods come to it, nor which packets: other nodes route the pod networks that
+// are in it. Upstream, where routes are a cloud's or a network plug-in's, lets kubelets set those.
 func (c *check) node() error {
 	name := c.Name
 	if node, ok := c.Object.(*corev1.Node); ok && name == "" {
@@ -38,6 +39,9 @@ func (c *check) node() error {
 		if forbidden := forbiddenLabels(node.Labels, nil); len(forbidden) > 0 {
 			return c.refuse("node %q is not allowed to set the following labels: %s", c.name, strings.Join(forbidden, ", "))
 		}
+		if node.Spec.PodCIDR != "" || len(node.Spec.PodCIDRs) > 0 {
+			return c.refuse("node %q is not allowed to set podCIDRs", c.name)
+		}
 		return nil
 	}
 	old, ok := c.Old.(*corev1.Node)
@@ -50,6 +54,9 @@ func (c *check) node() error {
 	}
 	if !equality.Semantic.DeepEqual(node.Spec.Taints, old.Spec.Taints) {
 		return c.refuse("node %q is not allowed to modify taints", c.name)
+	}
+	if node.Spec.PodCIDR != old.Spec.PodCIDR || !slices.Equal(node.Spec.PodCIDRs, old.Spec.PodCIDRs) {
+		return c.refuse("node %q is not allowed to modify podCIDRs", c.name)
 	}
 	if forbidden := forbiddenLabels(node.Labels, old.Labels); len(forbidden) > 0 {
 		return c.refuse("is not allowed to modify labels: %s", strings.Join(forbidden, ", "))

@@ -209,12 +209,14 @@ func (DenyServiceExternalIPs) Validate(_ context.Context, a *admission.Attribute
 	if !ok {
 		return nil
 	}
-	var had []string
+	had := map[string]bool{}
 	if old, ok := a.Old.(*corev1.Service); ok {
-		had = old.Spec.ExternalIPs
+		for _, ip := range old.Spec.ExternalIPs {
+			had[ip] = true
+		}
 	}
 	for _, ip := range service.Spec.ExternalIPs {
-		if !slices.Contains(had, ip) {
+		if !had[ip] {
 			return admission.Refuse(a, "Use of external IPs is denied by admission control.")
 		}
 	}

@@ -23,6 +23,10 @@ type Config struct {
 	// --disable-admission-plugins). Disable wins. "*" in Enable is none, as upstream has it.
 	Enable, Disable []string
 
+	// NotReadyTolerationSeconds and UnreachableTolerationSeconds are DefaultTolerationSeconds' (--default-not-ready-toleration-seconds,
+	// --default-unreachable-toleration-seconds). Nil: 300.
+	NotReadyTolerationSeconds, UnreachableTolerationSeconds *int64
+
 	Reader admission.Reader
 	Table  *kinds.Table
 	Store  quota.Store // for bookings
@@ -57,7 +61,7 @@ var entries = []entry{
 	{"PodSecurity", true, func(c *Config) admission.Plugin { return c.podSecurity }},
 	{"PodNodeSelector", false, func(c *Config) admission.Plugin { return PodNodeSelector{on{pods, creates}, c.Reader} }},
 	{"Priority", true, func(c *Config) admission.Plugin { return Priority{c.Reader} }},
-	{"DefaultTolerationSeconds", true, func(*Config) admission.Plugin { return DefaultTolerationSeconds{NotReady: 300, Unreachable: 300} }},
+	{"DefaultTolerationSeconds", true, defaultTolerationSeconds},
 	{"ExtendedResourceToleration", false, func(*Config) admission.Plugin { return ExtendedResourceToleration{on{pods, writes}} }},
 	{"DefaultStorageClass", true, func(c *Config) admission.Plugin { return DefaultStorageClass{on{claims, creates}, c.Reader} }},
 	{"StorageObjectInUseProtection", true, func(*Config) admission.Plugin { return StorageObjectInUseProtection{} }},

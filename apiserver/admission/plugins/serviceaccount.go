@@ -194,9 +194,11 @@ func checkMirror(a *admission.Attributes, pod *corev1.Pod) error {
 
 // limitSecrets lets a pod use the secrets that its service account names, and no others.
 func limitSecrets(account *corev1.ServiceAccount, pod *corev1.Pod) error {
-	mountable := func(name string) bool {
-		return slices.ContainsFunc(account.Secrets, func(r corev1.ObjectReference) bool { return r.Name == name })
+	named := map[string]bool{}
+	for _, r := range account.Secrets {
+		named[r.Name] = true
 	}
+	mountable := func(name string) bool { return named[name] }
 	for i := range pod.Spec.Volumes {
 		if s := pod.Spec.Volumes[i].Secret; s != nil && !mountable(s.SecretName) {
 			return fmt.Errorf("volume with secret.secretName=%q is not allowed because service account %s does not reference that secret", s.SecretName, account.Name)
@@ -225,8 +227,12 @@ func limitSecrets(account *corev1.ServiceAccount, pod *corev1.Pod) error {
 	if i := slices.IndexFunc(errs, func(err error) bool { return err != nil }); i >= 0 {
 		return errs[i]
 	}
+	pullable := map[corev1.LocalObjectReference]bool{}
+	for _, ref := range account.ImagePullSecrets {
+		pullable[ref] = true
+	}
 	for i, ref := range pod.Spec.ImagePullSecrets {
-		if !slices.Contains(account.ImagePullSecrets, ref) {
+		if !pullable[ref] {
 			return fmt.Errorf(`imagePullSecrets[%d].name="%s" is not allowed because service account %s does not reference that imagePullSecret`, i, ref.Name, account.Name)
 		}
 	}

@@ -5,14 +5,19 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
 
+	"k8s.io/utils/ptr"
 	"vigil/apiserver/admission"
+
 	"vigil/kinds"
 )
 
 // DefaultTolerationSeconds lets pods stay for a while on a node that is not ready or cannot be reached, unless they say otherwise.
 type DefaultTolerationSeconds struct{ NotReady, Unreachable int64 }
+
+func defaultTolerationSeconds(c *Config) admission.Plugin {
+	return DefaultTolerationSeconds{NotReady: ptr.Deref(c.NotReadyTolerationSeconds, 300), Unreachable: ptr.Deref(c.UnreachableTolerationSeconds, 300)}
+}
 
 // Name implements admission.Plugin.
 func (DefaultTolerationSeconds) Name() string { return "DefaultTolerationSeconds" }
@@ -49,7 +54,7 @@ func mergeTolerations(first, second []corev1.Toleration) []corev1.Toleration {
 	for i := range all {
 		included := slices.ContainsFunc(merged, func(t corev1.Toleration) bool { return includes(&t, &all[i]) }) ||
 			slices.ContainsFunc(all[i+1:], func(t corev1.Toleration) bool {
-				return !equality.Semantic.DeepEqual(t, all[i]) && includes(&t, &all[i])
+				return includes(&t, &all[i]) && !sameToleration(&t, &all[i])
 			})
 		if !included {
 			merged = append(merged, all[i])
@@ -58,10 +63,15 @@ func mergeTolerations(first, second []corev1.Toleration) []corev1.Toleration {
 	return merged
 }
 
+// sameToleration compares two tolerations without reflection: of n tolerations each is compared with each.
+func sameToleration(a, b *corev1.Toleration) bool {
+	return a.Key == b.Key && a.Operator == b.Operator && a.Value == b.Value && a.Effect == b.Effect && ptr.Equal(a.TolerationSeconds, b.TolerationSeconds)
+}
+
 // includes says that wide tolerates all that narrow does.
 func includes(wide, narrow *corev1.Toleration) bool {
 	switch {
-	case equality.Semantic.DeepEqual(wide, narrow):
+	case sameToleration(wide, narrow):
 		return true
 	case narrow.Key != wide.Key && (wide.Key != "" || wide.Operator != corev1.TolerationOpExists),
 		narrow.Effect != wide.Effect && wide.Effect != "":

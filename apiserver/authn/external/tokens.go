@@ -122,7 +122,7 @@ func (t *Tokens) Run(ctx context.Context) error {
 			err = t.change(ctx, fresh)
 		}
 		if err != nil {
-			t.config.Logger.Warn("authentication configuration cannot be used, the one before stays", "file", t.config.File, "err", err)
+			t.config.Logger.Warn("the API server cannot use the changed authentication configuration; the one before stays in force until the file is mended", "file", t.config.File, "error", err)
 		}
 	}
 }
@@ -143,7 +143,7 @@ func (t *Tokens) change(ctx context.Context, data []byte) error {
 	old := t.jwt.Swap(next)
 	old.stop()
 	t.config.anonymous(loaded)
-	t.config.Logger.Info("authentication configuration was read again", "file", t.config.File)
+	t.config.Logger.Info("the API server has taken over the changed authentication configuration", "file", t.config.File)
 	return nil
 }
 

@@ -30,7 +30,7 @@ func (c *Chain) Look() {
 	defer c.mu.Unlock()
 	data, err := os.ReadFile(c.config.File)
 	if err != nil {
-		c.config.Logger.Error("cannot read the authorization configuration; the last one stays in force", "error", err)
+		c.config.Logger.Error("the API server cannot read the authorization configuration; the one before stays in force until the file can be read", "error", err)
 		return
 	}
 	if bytes.Equal(data, c.seen) {
@@ -42,8 +42,8 @@ func (c *Chain) Look() {
 		err = c.use(rows)
 	}
 	if err != nil {
-		c.config.Logger.Error("cannot use the changed authorization configuration; the last one stays in force", "error", err)
+		c.config.Logger.Error("the API server cannot use the changed authorization configuration; the one before stays in force until the file is mended", "error", err)
 		return
 	}
-	c.config.Logger.Info("the authorization configuration has changed", "file", c.config.File)
+	c.config.Logger.Info("the API server has taken over the changed authorization configuration", "file", c.config.File)
 }

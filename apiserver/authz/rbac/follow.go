@@ -67,7 +67,7 @@ func (a *Authorizer) follow(ctx context.Context, caches Caches) error {
 				}
 				changed = true
 				if err := next.apply(event); err != nil { // it gives nobody anything, as long as it cannot be read
-					a.log.Error("cannot read what may grant rights", "error", err)
+					a.log.Error("the API server cannot decode a role or a binding; it grants nothing until it is written anew", "error", err)
 				}
 			}
 		}

@@ -71,87 +71,19 @@ func (e *encoder) set() []byte {
 	return append(e.buf, '}')
 }
 
-// has says whether a set in JSON form has a path as member.
-func has(set []byte, path []string) bool {
-	for _, key := range path {
-		inner, ok := find(set, key)
-		if !ok {
-			return false
-		}
-		set = inner
-	}
-	if len(set) == len("{}") {
-		return true
-	}
-	_, ok := find(set, `"."`)
-	return ok
-}
-
-// without appends a set, or what is below a key of it, without the members at paths, all of which lead there by their
-// first depth keys. It returns nil when nothing remains.
-func without(dst, object []byte, paths [][]string, depth int) []byte {
-	ends := false // one of the paths ends here
-	for _, path := range paths {
-		ends = ends || len(path) == depth
-	}
-	member := depth > 0 && len(object) == len("{}") && !ends
-	begin := len(dst)
-	dst = append(dst, '{')
-	add := func(key, inner []byte) {
-		if len(dst) > begin+1 {
-			dst = append(dst, ',')
-		}
-		dst = append(append(append(dst, key...), ':'), inner...)
-	}
-	children := false
-	for i := 1; i < len(object) && object[i] == '"'; i++ {
-		key := object[i:stringEnd(object, i)]
-		start := min(i+len(key)+1, len(object)) // behind the colon
-		i = objectEnd(object, start)
-		inner := object[start:i]
-		if string(key) == `"."` {
-			if member = !ends; member {
-				add(key, inner)
-			}
-			continue
-		}
-		var below [][]string
-		for _, path := range paths {
-			if len(path) > depth && path[depth] == string(key) {
-				below = append(below, path)
+// inside yields the keys of an object whose values are objects, quoted, and the values.
+func inside(object []byte) func(yield func(key, inner []byte) bool) {
+	return func(yield func(key, inner []byte) bool) {
+		for i := 1; i < len(object) && object[i] == '"'; i++ { // behind the comma
+			end := stringEnd(object, i)
+			start := min(end+1, len(object)) // behind the colon
+			key := object[i:end]
+			i = objectEnd(object, start)
+			if !yield(key, object[start:i]) {
+				return
 			}
 		}
-		if below != nil {
-			inner = without(nil, inner, below, depth+1)
-		}
-		if inner != nil {
-			children = true
-			add(key, inner)
-		}
 	}
-	switch {
-	case !member && !children:
-		return nil
-	case !children:
-		dst = append(dst[:begin], '{')
-	}
-	return append(dst, '}')
-}
-
-// find returns the object behind a quoted key in an object whose values are objects.
-func find(object []byte, key string) (inner []byte, ok bool) {
-	i := 1
-	for i < len(object) && object[i] == '"' {
-		end := stringEnd(object, i)
-		name := object[i:end]
-		start := end + 1 // behind the colon
-		i = objectEnd(object, start)
-		if string(name) == key {
-			return object[start:i], true
-		}
-		i++ // behind the comma
-	}
-	return nil, false
 }
 
 // stringEnd is the index behind the string that begins at i.

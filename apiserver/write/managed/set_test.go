@@ -19,12 +19,13 @@ func TestWithout(t *testing.T) {
 		t.Fatal(err)
 	}
 	for chosen := range 1 << len(members) {
-		var gone [][]string
+		var gone paths
 		var e encoder
 		e.reset()
+		gone.reset()
 		for i, path := range members {
 			if chosen>>i&1 != 0 {
-				gone = append(gone, path)
+				gone.add(path)
 				e.member(path)
 			}
 		}
@@ -40,7 +41,7 @@ func TestWithout(t *testing.T) {
 			}
 			want = string(b)
 		}
-		if got := string(without(nil, []byte(set), gone, 0)); got != want {
+		if got := string(lost{&gone, &gone}.from(nil, []byte(set))); got != want {
 			t.Errorf("without %s\ngot  %s\nwant %s", strings.Join(strings.Fields(string(e.set())), ""), got, want)
 		}
 	}

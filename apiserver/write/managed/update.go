@@ -47,7 +47,7 @@ func (t *Tracker) fast(live, next kinds.Object, manager string, now time.Time) b
 	}
 
 	w := walkers.Get().(*walker)
-	defer walkers.Put(w)
+	defer w.release()
 	w.changed.reset()
 	w.removed.reset()
 	w.path, w.failed = w.path[:0], false
@@ -145,37 +145,20 @@ type change struct {
 // Nil means nothing. It returns false when the fields cannot be read.
 func (c *change) of(fields *metav1.FieldsV1, own bool) (*metav1.FieldsV1, bool) {
 	raw := fields.GetRawBytes()
-	loses, gains := false, false
-	for path := range c.w.removed.each {
-		if loses = has(raw, path); loses {
-			break
-		}
-	}
-	for path := range c.w.changed.each {
-		if loses && !own || gains {
-			break
-		}
-		switch member := has(raw, path); {
-		case own && !member:
-			gains = true
-		case !own && member:
-			loses = true
-		}
+	loses := c.w.removed.paths().members(raw) > 0
+	gains := own && c.w.changed.paths().members(raw) < c.w.changed.count
+	if !own && !loses {
+		loses = c.w.changed.paths().members(raw) > 0
 	}
 	if !loses && !gains {
 		return fields, true
 	}
 	if !gains {
-		var gone [][]string
-		for path := range c.w.removed.each {
-			gone = append(gone, path)
+		gone := lost{c.w.removed.paths(), c.w.changed.paths()}
+		if own {
+			gone[1] = gone[0] // what it changed it has and keeps
 		}
-		if !own {
-			for path := range c.w.changed.each {
-				gone = append(gone, path)
-			}
-		}
-		left := without(make([]byte, 0, len(raw)), raw, gone, 0)
+		left := gone.from(make([]byte, 0, len(raw)), raw)
 		if left == nil {
 			return nil, true
 		}

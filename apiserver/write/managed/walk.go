@@ -20,29 +20,42 @@ type walker struct {
 // changes are the paths of a set, in order, and the set itself.
 type changes struct {
 	encoder
-	paths []string // all keys of all paths
-	ends  []int    // where each path ends in paths
+	keys []string // of all paths
+	ends []int    // where each path ends in keys
+	tree paths    // of the paths, once it has been asked for
 }
 
 func (c *changes) reset() {
 	c.encoder.reset()
-	c.paths, c.ends = c.paths[:0], c.ends[:0]
+	c.keys, c.ends = c.keys[:0], c.ends[:0]
+	c.tree.reset()
 }
 
 func (c *changes) add(path []string) {
 	c.member(path)
-	c.paths = append(c.paths, path...)
-	c.ends = append(c.ends, len(c.paths))
+	c.keys = append(c.keys, path...)
+	c.ends = append(c.ends, len(c.keys))
 }
 
-// each yields the paths.
-func (c *changes) each(yield func(path []string) bool) {
-	start := 0
-	for _, end := range c.ends {
-		if !yield(c.paths[start:end]) {
-			return
+// paths returns the paths as a tree. Nothing is added afterwards.
+func (c *changes) paths() *paths {
+	if c.tree.empty() {
+		start := 0
+		for _, end := range c.ends {
+			c.tree.add(c.keys[start:end])
+			start = end
 		}
-		start = end
+	}
+	return &c.tree
+}
+
+// big says that so much was added once that the room should not be kept.
+func (c *changes) big() bool { return cap(c.buf) > 64<<10 || cap(c.keys) > 4<<10 }
+
+// release gives a walker back.
+func (w *walker) release() {
+	if !w.changed.big() && !w.removed.big() {
+		walkers.Put(w)
 	}
 }
 

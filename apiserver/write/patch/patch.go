@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"strings"
 
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -18,8 +19,10 @@ import (
 // Types are the accepted media types, in the order in which errors list them.
 var Types = []string{string(types.JSONPatchType), string(types.MergePatchType), string(types.StrategicMergePatchType), string(types.ApplyYAMLPatchType)}
 
-// Limits of a JSON patch, which can otherwise grow a document without end.
+// Limits of patches. A JSON patch can otherwise grow a document without end, and the libraries read what a patch reaches once for each
+// level that it is below.
 const (
+	maxDepth      = 200 // how deep a patch is nested, and how many members a JSON pointer has
 	maxOperations = 10000
 	maxCopyBytes  = 3 << 20 // what all copy operations may add
 )
@@ -35,6 +38,7 @@ type Patch struct {
 	ops      jsonpatch.Patch // of a JSON patch
 	problems []error         // what is wrong with the patch itself, if that matters
 	sections []string        // the top-level fields that the patch is about; nil when it may be about any
+	parts    parts           // of a strategic patch that has only objects in its sections; nil of another
 }
 
 // Source is the object, or the view of one, that a patch starts from, in both forms: patches work on one or the other.
@@ -55,7 +59,10 @@ func Parse(contentType string, body []byte, v decode.Validation) (*Patch, error)
 	if !json.Valid(body) {
 		return nil, apierrors.NewBadRequest("invalid JSON patch")
 	}
-	var err error
+	err := decode.CheckDepth(body, maxDepth)
+	if err != nil {
+		return nil, undecodable(err)
+	}
 	switch p.kind {
 	case types.JSONPatchType:
 		err = p.parseOperations()
@@ -65,7 +72,9 @@ func Parse(contentType string, body []byte, v decode.Validation) (*Patch, error)
 	case types.StrategicMergePatchType:
 		// The library changes the patch, so each application parses it anew and judges it.
 		var fields map[string]json.RawMessage
-		if json.Unmarshal(body, &fields) == nil {
+		if p.parts = partsOf(body); p.parts != nil {
+			p.sections = fieldSections(p.parts)
+		} else if json.Unmarshal(body, &fields) == nil {
 			p.sections = fieldSections(fields)
 		}
 	}
@@ -117,6 +126,13 @@ func (p *Patch) parseOperations() error {
 	if len(p.ops) > maxOperations {
 		return apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("The allowed maximum operations in a JSON patch is %d, got %d", maxOperations, len(p.ops)))
 	}
+	for _, op := range p.ops {
+		path, _ := op.Path()
+		from, _ := op.From()
+		if max(strings.Count(path, "/"), strings.Count(from, "/")) > maxDepth {
+			return undecodable(fmt.Errorf("exceeded max depth: a path has more than %d members", maxDepth))
+		}
+	}
 	return nil
 }
 
@@ -148,12 +164,14 @@ func (p *Patch) applyWhole(source Source, gvk schema.GroupVersionKind, obj runti
 	}
 
 	var problems []error
-	if p.validation == decode.Ignore {
+	switch err = decode.CheckJSON(patched, obj); {
+	case err != nil:
+	case p.validation == decode.Ignore:
 		err = kjson.UnmarshalCaseSensitivePreserveInts(patched, obj)
-	} else {
+	default:
 		problems, err = kjson.UnmarshalStrict(patched, obj)
 	}
-	return p.finish(string(patched), gvk, obj, append(p.problems[:len(p.problems):len(p.problems)], problems...), err)
+	return p.finish(func() string { return string(patched) }, gvk, obj, append(p.problems[:len(p.problems):len(p.problems)], problems...), err)
 }
 
 // guarded calls a patch library, which may panic on patches that make no sense: a replacement of the whole document by
@@ -169,12 +187,12 @@ func guarded[T any](apply func() (T, error)) (patched T, err error) {
 
 // finish judges the decoded result: err is why it could not be decoded, problems is what strict decoding found, shown
 // is how errors print the patch.
-func (p *Patch) finish(shown string, gvk schema.GroupVersionKind, obj runtime.Object, problems []error, err error) ([]string, error) {
+func (p *Patch) finish(shown func() string, gvk schema.GroupVersionKind, obj runtime.Object, problems []error, err error) ([]string, error) {
 	if err == nil && len(problems) > 0 && p.validation == decode.Strict {
 		err = runtime.NewStrictDecodingError(problems)
 	}
 	if err != nil {
-		return nil, invalid(shown, err)
+		return nil, invalid(shown(), err)
 	}
 	if err := checkKind(shown, gvk, obj); err != nil {
 		return nil, err
@@ -184,7 +202,7 @@ func (p *Patch) finish(shown string, gvk schema.GroupVersionKind, obj runtime.Ob
 }
 
 // checkKind refuses patches that turn the object into another kind or version.
-func checkKind(shown string, gvk schema.GroupVersionKind, obj runtime.Object) error {
+func checkKind(shown func() string, gvk schema.GroupVersionKind, obj runtime.Object) error {
 	actual := obj.GetObjectKind().GroupVersionKind()
 	switch {
 	case actual == gvk, actual.Kind == "" && actual.Version == "":
@@ -195,7 +213,7 @@ func checkKind(shown string, gvk schema.GroupVersionKind, obj runtime.Object) er
 		}
 		return apierrors.NewBadRequest(fmt.Sprintf("the API version in the data (%s) does not match the expected API version (%s)", actual.GroupVersion(), gvk.GroupVersion()))
 	default:
-		return invalid(shown, fmt.Errorf("no kind %q is registered for version %q", actual.Kind, actual.GroupVersion()))
+		return invalid(shown(), fmt.Errorf("no kind %q is registered for version %q", actual.Kind, actual.GroupVersion()))
 	}
 }
 

@@ -183,5 +183,9 @@ func FuzzStrategicPatch(f *testing.F) {
 		`{"spec":{"containers":[{"name":"c","$patch":"delete"},{"$patch":"replace"}]}}`,
 		`{"metadata":{"$deleteFromPrimitiveList/finalizers":["example.com/x"],"$setElementOrder/finalizers":["a"]}}`,
 		`{"spec":{"volumes":[{"name":"v","$retainKeys":["name"],"emptyDir":null}],"$patch":"merge"}}`,
+		`{"metadata":{"uid":"u","generation":2,"finalizers":["a"]},"status":{"phase":"Running","podIP":"10.0.0.1","startTime":"2026-01-01T00:00:00Z","conditions":[{"type":"Ready","status":"True"}],"$setElementOrder/conditions":[{"type":"Ready"}],"containerStatuses":[{"name":"c","ready":true,"restartCount":1,"state":{"running":{"startedAt":null}},"allocatedResources":{"cpu":"1"}}],"hostIPs":[{"ip":"10.0.0.1"}]}}`,
+		`{"spec":{"hostNetwork":true,"terminationGracePeriodSeconds":7,"priority":-1,"tolerations":[null,{"key":"a"}],"readinessGates":[],"hostname":null}}`,
+		`{"status":{"phase":"a","phase":"b","containerStatuses":[{"name":1}],"observedGeneration":1.0,"containerStatuses":[{"$patch":"delete"}]}}`,
+		`{"status":{"containerStatuses":[{"name":"c","name":"d","x":1}],"$setElementOrder/containerStatuses":[{"name":"d"}],"nominatedNodeName":"<&>\u0024"},"spec":null}`,
 		`{"$patch":"delete"}`, `{"spec":{"containers":null,"$setElementOrder/containers":[{"name":"d"},{"name":1}]}}`)
 }

@@ -25,6 +25,11 @@ func (p *Patch) applySections(source Source, gvk schema.GroupVersionKind, obj ru
 	if !ok {
 		return nil, false
 	}
+	if p.parts != nil {
+		if warnings, ok := p.applyParts(source, gvk, obj); ok {
+			return warnings, true
+		}
+	}
 	part, patched := reflect.New(from.Type().Elem()), reflect.New(from.Type().Elem())
 	for _, f := range fields {
 		part.Elem().Field(f).Set(from.Elem().Field(f))

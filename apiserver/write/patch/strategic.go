@@ -31,11 +31,15 @@ func (p *Patch) applyStrategic(source Source, gvk schema.GroupVersionKind, obj r
 	if err != nil {
 		return nil, strategicError(err)
 	}
+	shown := func() string { return fmt.Sprintf("%+v", fields) }
+	if err := decode.CheckFields(patched, obj); err != nil {
+		return p.finish(shown, gvk, obj, nil, err)
+	}
 	err = runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(patched, obj, p.validation != decode.Ignore)
 	if strict, ok := runtime.AsStrictDecodingError(err); ok {
 		problems, err = append(problems, strict.Errors()...), nil
 	}
-	return p.finish(fmt.Sprintf("%+v", fields), gvk, obj, problems, err)
+	return p.finish(shown, gvk, obj, problems, err)
 }
 
 func (p *Patch) unmarshal(into *map[string]any) (problems []error, err error) {

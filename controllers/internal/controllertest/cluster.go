@@ -1,63 +1,40 @@
-// Package controllertest runs controllers in tests against a real API server with a small kubelet that is easy to steer.
 package controllertest
 
 import (
-	"context"
-	"errors"
 	"io"
-	"log/slog"
 	"net/http"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/kubernetes/scheme"
-	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
-	"k8s.io/client-go/tools/record"
-
-	"vigil/apiserver/apiservertest"
-	"vigil/informer"
+	"k8s.io/client-go/rest"
 )
 
-// Cluster is an API server with what a controller's Config asks for.
+// Cluster is an Env with a small kubelet that is easy to steer, and whose API server can be made to refuse requests.
 type Cluster struct {
-	Client    *kubernetes.Clientset
-	Informers *informer.Factory
-	Recorder  record.EventRecorder
-	Logger    *slog.Logger
-	Kubelet   *Kubelet
+	*Env
+	Kubelet *Kubelet
 
 	// Refuse says which requests of Client fail with 403 and the text "refused", as a quota or a webhook would have it.
 	// Nil: none.
 	Refuse atomic.Pointer[func(*http.Request) bool]
-
-	t testing.TB
 }
 
 // New starts an API server. Controllers are made next, then Run.
 func New(t testing.TB) *Cluster {
 	t.Helper()
-	server := apiservertest.Start(t)
-	logger := slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelError}))
-	factory, err := informer.NewFactory(server.Admin(), informer.Config{Logger: logger})
+	c := &Cluster{Env: Start(t)}
+	config := rest.CopyConfig(c.Server)
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return refusing{c, next} })
+	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &Cluster{Informers: factory, Logger: logger, t: t}
-	config := server.Admin()
-	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return refusing{c, next} })
-	if c.Client, err = kubernetes.NewForConfig(config); err != nil {
-		t.Fatal(err)
-	}
-	events := record.NewBroadcaster()
-	events.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: c.Client.CoreV1().Events("")})
-	t.Cleanup(events.Shutdown)
-	c.Recorder = events.NewRecorder(scheme.Scheme, corev1.EventSource{Component: "test"})
-	c.Kubelet = newKubelet(t, c.Client, factory)
+	c.Client = client
+	c.Kubelet = newKubelet(t, client, c.Informers)
 	return c
 }
 
@@ -77,32 +54,10 @@ func (r refusing) RoundTrip(request *http.Request) (*http.Response, error) {
 	}, nil
 }
 
-// Run runs controllers, the informers and the kubelet until the test ends.
-func (c *Cluster) Run(controllers ...func(context.Context) error) {
-	c.t.Helper()
-	ctx, cancel := context.WithCancel(context.Background())
-	run := append([]func(context.Context) error{c.Informers.Run}, controllers...)
-	done := make(chan error, len(run))
-	for _, f := range run {
-		go func() { done <- f(ctx) }()
-	}
-	c.t.Cleanup(func() {
-		cancel()
-		for range run {
-			if err := <-done; err != nil && !errors.Is(err, context.Canceled) {
-				c.t.Errorf("a controller ended: %v", err)
-			}
-		}
-	})
-}
-
-// Namespace makes a namespace.
+// Namespace makes a namespace for a subtest, and returns its name.
 func (c *Cluster) Namespace(t testing.TB, name string) string {
 	t.Helper()
-	_, err := c.Client.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c.For(t).Namespace(name)
 	return name
 }
 

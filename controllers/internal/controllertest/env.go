@@ -7,8 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
-	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -26,10 +24,11 @@ import (
 
 	"vigil/apiserver/apiservertest"
 	"vigil/informer"
+	"vigil/internal/leaktest"
 )
 
 // patience is how long a test waits for what must happen: far longer than it takes, since machines may be busy.
-const patience = 60 * time.Second
+const patience = 5 * time.Minute
 
 // Env is an API server, and what controllers need to work with it.
 type Env struct {
@@ -44,9 +43,9 @@ type Env struct {
 }
 
 // Start starts an API server that has the namespaces default, kube-public and kube-node-lease. Everything ends with the test.
-func Start(t testing.TB) *Env {
+func Start(t testing.TB, options ...apiservertest.Option) *Env {
 	t.Helper()
-	s := apiservertest.Start(t)
+	s := apiservertest.Start(t, options...)
 	config := s.Admin()
 	config.WarningHandler = rest.NoWarnings{}
 	e := &Env{Server: config, T: t, Logger: slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn}))}
@@ -141,29 +140,11 @@ func (e *Env) HasEvent(ctx context.Context, name, reason, text string) string {
 }
 
 // Main runs a package's tests and fails when goroutines of controllers or informers outlive them. Call it from TestMain.
-func Main(m *testing.M) {
-	code := m.Run()
-	if left := leaked(10 * time.Second); code == 0 && left != "" {
-		fmt.Fprintln(os.Stderr, "goroutines left behind:\n"+left)
-		code = 1
-	}
-	os.Exit(code)
-}
+func Main(m *testing.M) { leaktest.Main(m, "vigil/controllers", "vigil/informer") }
 
-// leaked waits for the goroutines of controllers to end, and returns the stacks of those that do not.
-func leaked(patience time.Duration) string {
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
-	for deadline := time.Now().Add(patience); ; <-tick.C {
-		buf := make([]byte, 8<<20)
-		var left []string
-		for _, stack := range strings.Split(string(buf[:runtime.Stack(buf, true)]), "\n\n") {
-			if strings.Contains(stack, "vigil/informer") || strings.Contains(stack, "vigil/controllers") && !strings.Contains(stack, "controllertest.leaked") {
-				left = append(left, stack)
-			}
-		}
-		if len(left) == 0 || time.Now().After(deadline) {
-			return strings.Join(left, "\n\n")
-		}
-	}
+// For returns e for a subtest, which fails in its place.
+func (e *Env) For(t testing.TB) *Env {
+	sub := *e
+	sub.T = t
+	return &sub
 }

@@ -6,17 +6,17 @@ import (
 	"vigil/internal/protobuf"
 )
 
-// CutManagedFields returns a copy of an object without metadata.managedFields. It returns false when there are none,
-// or the bytes are malformed.
-func CutManagedFields(e Encoding, b []byte) ([]byte, bool) {
+// AppendWithoutManagedFields appends an object to dst, without metadata.managedFields. It returns false when there are none, or the bytes
+// are malformed.
+func AppendWithoutManagedFields(dst []byte, e Encoding, b []byte) ([]byte, bool) {
 	if e == JSON {
-		return cutJSON(b)
+		return cutJSON(dst, b)
 	}
-	return cutProto(b)
+	return cutProto(dst, b)
 }
 
-func cutProto(b []byte) ([]byte, bool) {
-	out, cut := make([]byte, 0, len(b)), false
+func cutProto(out, b []byte) ([]byte, bool) {
+	cut := false
 	for f := walk(b, Span{0, len(b)}); ; {
 		from := f.pos
 		if !f.next() {
@@ -55,7 +55,7 @@ func cutProto(b []byte) ([]byte, bool) {
 	}
 }
 
-func cutJSON(b []byte) ([]byte, bool) {
+func cutJSON(dst, b []byte) ([]byte, bool) {
 	top := walkJSON(b, 0)
 	for top.next() {
 		if !top.is("metadata") {
@@ -74,8 +74,7 @@ func cutJSON(b []byte) ([]byte, bool) {
 			} else if i := skipSpace(b, end); i < len(b) && b[i] == ',' {
 				end = i + 1
 			}
-			out := make([]byte, 0, len(b)-(end-start))
-			return append(append(out, b[:start]...), b[end:]...), true
+			return append(append(dst, b[:start]...), b[end:]...), true
 		}
 	}
 	return nil, false

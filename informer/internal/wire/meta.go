@@ -93,6 +93,40 @@ func Owners(e Encoding, b []byte, yield func(Owner) bool) {
 	})
 }
 
+// OwnerUIDs calls yield for every owner reference with its uid and whether it is the controller, until yield returns false. The uid is a
+// part of b unless it had to be unescaped.
+func OwnerUIDs(e Encoding, b []byte, yield func(uid []byte, controller bool) bool) {
+	if e == JSON {
+		Owners(e, b, func(o Owner) bool { return yield([]byte(o.UID), o.Controller) })
+		return
+	}
+	metadata(e, b, metaOwnerReferences, "", func(s Span) bool {
+		var uid []byte
+		controller := false
+		f := walk(b, s)
+		for f.next() {
+			switch {
+			case f.num == ownerController && f.typ == protobuf.Varint:
+				controller = f.val != 0
+			case f.num == ownerUID && f.typ == protobuf.Bytes:
+				uid = f.span.Of(b)
+			}
+		}
+		return yield(uid, controller)
+	})
+}
+
+// ControllerUID returns the uid of the owner reference that says controller: true, nil when there is none.
+func ControllerUID(e Encoding, b []byte) (found []byte) {
+	OwnerUIDs(e, b, func(uid []byte, controller bool) bool {
+		if controller {
+			found = uid
+		}
+		return !controller
+	})
+	return found
+}
+
 func protoOwner(b []byte, s Span) (o Owner) {
 	f := walk(b, s)
 	for f.next() {

@@ -94,6 +94,24 @@ func TestReadMeta_AgreesWithDecoders(t *testing.T) {
 			if diff := cmp.Diff(owners, found); diff != "" {
 				t.Errorf("%s, encoding %d: owners (-want +got):\n%s", name, e, diff)
 			}
+			var uids []Owner
+			OwnerUIDs(e, b, func(uid []byte, controller bool) bool {
+				uids = append(uids, Owner{UID: string(uid), Controller: controller})
+				return true
+			})
+			var controller string
+			for i := range owners {
+				if owners[i].Controller && controller == "" {
+					controller = owners[i].UID
+				}
+				owners[i] = Owner{UID: owners[i].UID, Controller: owners[i].Controller}
+			}
+			if diff := cmp.Diff(owners, uids); diff != "" {
+				t.Errorf("%s, encoding %d: uids of owners (-want +got):\n%s", name, e, diff)
+			}
+			if got := string(ControllerUID(e, b)); got != controller {
+				t.Errorf("%s, encoding %d: uid of the controller %q, want %q", name, e, got, controller)
+			}
 		}
 	})
 	t.Log(seen, "examples")
@@ -105,7 +123,7 @@ func collect(walk func(Encoding, []byte, func(k, v []byte) bool), e Encoding, b 
 	return m
 }
 
-func TestCutManagedFields_CutsNothingElse(t *testing.T) {
+func TestAppendWithoutManagedFields_CutsNothingElse(t *testing.T) {
 	decode := func(b []byte) metav1.Object {
 		obj, _, err := scheme.Codecs.UniversalDeserializer().Decode(b, nil, nil)
 		if err != nil {
@@ -120,7 +138,7 @@ func TestCutManagedFields_CutsNothingElse(t *testing.T) {
 		}
 		for e, b := range map[Encoding][]byte{Proto: message, JSON: jsn} {
 			before := slices.Clone(b)
-			cut, ok := CutManagedFields(e, b)
+			cut, ok := AppendWithoutManagedFields(nil, e, b)
 			if !ok {
 				t.Errorf("%s, encoding %d: nothing cut", name, e)
 				continue
@@ -128,7 +146,7 @@ func TestCutManagedFields_CutsNothingElse(t *testing.T) {
 			if !bytes.Equal(before, b) {
 				t.Errorf("%s, encoding %d: the original was changed", name, e)
 			}
-			if _, again := CutManagedFields(e, cut); again {
+			if _, again := AppendWithoutManagedFields(nil, e, cut); again {
 				t.Errorf("%s, encoding %d: still something to cut", name, e)
 			}
 			if e == Proto {
@@ -432,7 +450,7 @@ func FuzzObject(f *testing.F) {
 			labels := collect(Labels, e, b)
 			Owners(e, b, func(Owner) bool { return true })
 			Strings(b, []int32{2, 10}, func([]byte) bool { return true })
-			if cut, ok := CutManagedFields(e, b); ok && err == nil {
+			if cut, ok := AppendWithoutManagedFields(nil, e, b); ok && err == nil {
 				var moved Meta
 				if err := ReadMeta(e, cut, &moved); err != nil {
 					t.Errorf("encoding %d: metadata is malformed after the cut: %v", e, err)

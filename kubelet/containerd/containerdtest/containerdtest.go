@@ -17,7 +17,6 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"runtime"
 	"testing"
 	"time"
 
@@ -38,13 +37,31 @@ func BinDir(t testing.TB) string {
 	nstest.Need(t)
 	dir := os.Getenv(Variable)
 	if dir == "" {
-		_, file, _, _ := runtime.Caller(0)
-		dir = filepath.Join(filepath.Dir(file), "..", "..", "..", "bin", "runtime")
+		dir = filepath.Join(root(t), "bin", "runtime")
 	}
 	if _, err := os.Stat(filepath.Join(dir, "images", "demo.tar")); err != nil {
 		t.Fatalf("there is no container runtime in %s: run `make runtime`", dir)
 	}
 	return dir
+}
+
+// root is the repository's directory, seen from a test's, which is its package's.
+func root(t testing.TB) string {
+	t.Helper()
+	dir, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for {
+		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+			return dir
+		}
+		parent := filepath.Dir(dir)
+		if parent == dir {
+			t.Fatal("no go.mod above the test's directory")
+		}
+		dir = parent
+	}
 }
 
 // Config is a configuration for a test: everything in temporary directories, containerd's own log shown when the test fails.

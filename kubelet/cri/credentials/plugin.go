@@ -24,6 +24,13 @@ import (
 // pluginTimeout is how long a plug-in may take.
 const pluginTimeout = time.Minute
 
+// Bounds of what a plug-in prints, in bytes, and of the answers that are remembered of one.
+const (
+	outputLimit     = 1 << 20
+	complaintsLimit = 4 << 10
+	cacheLimit      = 1000
+)
+
 // Plugins are the credential provider plug-ins of a node (KEP-2133): programs that say who may pull an image.
 type Plugins struct {
 	plugins []*plugin
@@ -154,6 +161,12 @@ func (p *plugin) ask(ctx context.Context, image string) (map[string]Login, error
 		if duration > 0 {
 			p.mu.Lock()
 			defer p.mu.Unlock()
+			for old := range p.cache {
+				if len(p.cache) < cacheLimit {
+					break
+				}
+				delete(p.cache, old) // any: pods may name any number of images
+			}
 			p.cache[key] = answer{logins: logins, expires: time.Now().Add(duration)}
 		}
 		return logins, nil
@@ -186,25 +199,43 @@ func (p *plugin) run(ctx context.Context, image string) (*credentialprovider.Cre
 	if err != nil {
 		return nil, fmt.Errorf("encode the request: %w", err)
 	}
-	var output, complaints bytes.Buffer
+	output, complaints := limitedBuffer{limit: outputLimit}, limitedBuffer{limit: complaintsLimit}
 	command := exec.CommandContext(ctx, p.program, p.config.Args...)
 	command.Env = os.Environ()
 	for _, e := range p.config.Env {
 		command.Env = append(command.Env, e.Name+"="+e.Value)
 	}
 	command.Stdin, command.Stdout, command.Stderr = bytes.NewReader(input), &output, &complaints
+	command.WaitDelay = time.Second // children of the program may keep its output open
 	if err := command.Run(); err != nil {
 		if ctx.Err() != nil {
 			err = ctx.Err()
 		}
-		return nil, fmt.Errorf("error execing credential provider plugin %s for image %s: %w: %s", p.config.Name, image, err, bytes.TrimSpace(complaints.Bytes()))
+		return nil, fmt.Errorf("error execing credential provider plugin %s for image %s: %w: %s", p.config.Name, image, err, bytes.TrimSpace(complaints.kept))
+	}
+	if output.dropped {
+		return nil, fmt.Errorf("the response has more than %d bytes", outputLimit)
 	}
 	var response credentialprovider.CredentialProviderResponse
-	if err := json.Unmarshal(output.Bytes(), &response); err != nil {
+	if err := json.Unmarshal(output.kept, &response); err != nil {
 		return nil, fmt.Errorf("read the response: %w", err)
 	}
 	if response.Kind != "CredentialProviderResponse" || response.APIVersion != p.config.APIVersion {
 		return nil, fmt.Errorf("the response is %s %s, not CredentialProviderResponse of %s", response.APIVersion, response.Kind, p.config.APIVersion)
 	}
 	return &response, nil
+}
+
+// limitedBuffer keeps the beginning of what is written to it.
+type limitedBuffer struct {
+	kept    []byte
+	limit   int
+	dropped bool // there was more
+}
+
+func (b *limitedBuffer) Write(p []byte) (int, error) {
+	kept := p[:min(len(p), b.limit-len(b.kept))]
+	b.dropped = b.dropped || len(kept) < len(p)
+	b.kept = append(b.kept, kept...)
+	return len(p), nil
 }

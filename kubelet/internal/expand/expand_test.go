@@ -1,6 +1,9 @@
 package expand
 
-import "testing"
+import (
+	"errors"
+	"testing"
+)
 
 func TestString(t *testing.T) {
 	vars := map[string]string{"A": "1", "EMPTY": "", "REF": "$(A)"}
@@ -25,9 +28,16 @@ func TestString(t *testing.T) {
 		"$((A))":       "$((A))",
 		"\u00e9$(A)\n": "\u00e91\n",
 	} {
-		got := String(in, func(name string) (string, bool) { v, ok := vars[name]; return v, ok })
-		if got != want {
-			t.Errorf("String(%q) = %q, want %q", in, got, want)
+		lookup := func(name string) (string, bool) { v, ok := vars[name]; return v, ok }
+		got, err := String(in, lookup, len(want))
+		if got != want || err != nil {
+			t.Errorf("String(%q) = %q, %v, want %q", in, got, err, want)
+		}
+		if want == "" {
+			continue
+		}
+		if got, err := String(in, lookup, len(want)-1); !errors.Is(err, ErrTooLong) {
+			t.Errorf("String(%q) of at most %d bytes = %q, %v", in, len(want)-1, got, err)
 		}
 	}
 }
@@ -37,7 +47,10 @@ func FuzzString(f *testing.F) {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
-		plain := String(s, func(string) (string, bool) { return "", false })
+		plain, err := String(s, func(string) (string, bool) { return "", false }, len(s))
+		if err != nil {
+			t.Errorf("String(%q) without variables: %v", s, err)
+		}
 		doubled := ""
 		for _, b := range []byte(s) { // with every dollar doubled nothing is a reference
 			if b == '$' {
@@ -45,8 +58,8 @@ func FuzzString(f *testing.F) {
 			}
 			doubled += string([]byte{b})
 		}
-		if got := String(doubled, func(string) (string, bool) { return "x", true }); got != s {
-			t.Errorf("String(%q) = %q, want %q", doubled, got, s)
+		if got, err := String(doubled, func(string) (string, bool) { return "x", true }, len(s)); got != s || err != nil {
+			t.Errorf("String(%q) = %q, %v, want %q", doubled, got, err, s)
 		}
 		if len(plain) > len(s) {
 			t.Errorf("String(%q) without variables grew to %q", s, plain)

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"vigil/internal/nstest"
+	"vigil/kubelet/untrusted"
 )
 
 func must(t testing.TB, err error) {
@@ -127,12 +128,12 @@ func TestRemoveAll(t *testing.T) {
 		tree(t, dir, "gone/many/"+strings.Repeat("x", 1+i%50)+string(rune('a'+i%26))+filepath.Base(t.Name())+strings.Repeat("y", i/50))
 	}
 	must(t, syscall.Mkfifo(filepath.Join(dir, "gone/fifo"), 0o600))
-	must(t, RemoveAll(filepath.Join(dir, "gone")))
+	must(t, RemoveAll(t.Context(), filepath.Join(dir, "gone")))
 	if exists(filepath.Join(dir, "gone")) || !exists(filepath.Join(dir, "keep/f")) {
 		t.Error("the wrong things are gone")
 	}
-	must(t, RemoveAll(filepath.Join(dir, "gone")))
-	must(t, RemoveAll(filepath.Join(dir, "no/such/parent")))
+	must(t, RemoveAll(t.Context(), filepath.Join(dir, "gone")))
+	must(t, RemoveAll(t.Context(), filepath.Join(dir, "no/such/parent")))
 }
 
 // TestRemoveAll_Mounted has mounts of every kind in the way: nothing of theirs may go.
@@ -162,11 +163,11 @@ func TestRemoveAll_Mounted(t *testing.T) {
 			tree(t, top, "outside/precious", "dir/a/b/", "dir/other")
 			dir, outside := filepath.Join(top, "dir"), filepath.Join(top, "outside")
 			test.mount(dir, outside)
-			if err := RemoveAll(dir); !errors.Is(err, ErrMounted) {
+			if err := RemoveAll(t.Context(), dir); !errors.Is(err, untrusted.ErrMounted) {
 				t.Errorf("removed a directory with a mount: %v", err)
 			}
 			// A mount that the table did not have yet: the kernel's part.
-			if err := RemoveTree(dir); !errors.Is(err, ErrMounted) {
+			if err := untrusted.Remove(t.Context(), dir); !errors.Is(err, untrusted.ErrMounted) {
 				t.Errorf("removed a directory with a new mount: %v", err)
 			}
 			if !exists(filepath.Join(outside, "precious")) {
@@ -180,7 +181,7 @@ func TestRemoveAll_Mounted(t *testing.T) {
 			for _, at := range below {
 				must(t, Unmount(at.Path))
 			}
-			must(t, RemoveAll(dir))
+			must(t, RemoveAll(t.Context(), dir))
 			if !exists(filepath.Join(outside, "precious")) || exists(dir) {
 				t.Error("the wrong things are gone")
 			}

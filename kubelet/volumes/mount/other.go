@@ -8,9 +8,6 @@ import (
 	"os"
 )
 
-// ErrMounted says that something is mounted where nothing may be.
-var ErrMounted = errors.New("still mounted")
-
 // ErrEscapes says that a path leads out of the directory that it must stay in.
 var ErrEscapes = errors.New("path leads out of the volume")
 
@@ -42,10 +39,7 @@ func IsMount(path string) (bool, error) { return false, errors.ErrUnsupported }
 func Shared(dir string) error { return errors.ErrUnsupported }
 
 // RemoveAll fails; see the package's doc.
-func RemoveAll(path string) error { return errors.ErrUnsupported }
-
-// RemoveTree fails; see the package's doc.
-func RemoveTree(path string) error { return errors.ErrUnsupported }
+func RemoveAll(ctx context.Context, path string) error { return errors.ErrUnsupported }
 
 // OpenBeneath fails; see the package's doc.
 func OpenBeneath(base, sub string) (*os.File, error) { return nil, errors.ErrUnsupported }

@@ -9,8 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"vigil/internal/jsonscan"
 	"vigil/internal/protobuf"
-	"vigil/object/internal/jsonscan"
 )
 
 // value writes one value. b is its payload, nil when it does not occur; num is the number when it is a varint.

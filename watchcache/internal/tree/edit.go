@@ -87,7 +87,7 @@ func (e *Editor[T]) set(n *node[T], item T) (left, right *node[T], old T, replac
 			return n, nil, old, false
 		}
 		right = e.split(n, i)
-		if i > n.n || n.n == width {
+		if i > n.n {
 			right.insert(i-n.n, item, nil)
 		} else {
 			n.insert(i, item, nil)
@@ -108,7 +108,7 @@ func (e *Editor[T]) set(n *node[T], item T) (left, right *node[T], old T, replac
 		return n, nil, old, replaced
 	}
 	right = e.split(n, i)
-	if i > n.n || n.n == width {
+	if i > n.n {
 		right.insert(i-n.n, kidRight.items[0], kidRight)
 	} else {
 		n.insert(i, kidRight.items[0], kidRight)
@@ -116,12 +116,13 @@ func (e *Editor[T]) set(n *node[T], item T) (left, right *node[T], old T, replac
 	return n, right, old, replaced
 }
 
-// split moves the upper half of a full node into a new one. An insertion behind the last entry (i == width) leaves
-// the node full and the new one empty: keys that arrive in order make full leaves.
+// split moves entries of a full node, into which one more is to go at i, to a new one: the upper half, so that both have
+// room. When the new entry is the last (i == width), keys arrive in order; then it moves as few as the new node needs to have
+// the minimum with the new one, so that nodes of ordered keys stay 13/16 full.
 func (e *Editor[T]) split(n *node[T], i int) *node[T] {
 	at := width / 2
 	if i == width {
-		at = width
+		at = width + 1 - minimum
 	}
 	right := &node[T]{owner: e.owner}
 	if n.kids != nil {
@@ -131,18 +132,54 @@ func (e *Editor[T]) split(n *node[T], i int) *node[T] {
 	return right
 }
 
-// moveTail moves the entries from at on to the end of to.
+// moveTail moves the entries from at on to the front of to, which has room.
 func (n *node[T]) moveTail(at int, to *node[T]) {
-	copy(to.items[to.n:], n.items[at:n.n])
+	k, below := n.n-at, n.below(at, n.n)
+	copy(to.items[k:], to.items[:to.n])
+	copy(to.items[:k], n.items[at:n.n])
 	clear(n.items[at:n.n])
 	if n.kids != nil {
-		copy(to.kids[to.n:], n.kids[at:n.n])
+		copy(to.kids[k:], to.kids[:to.n])
+		copy(to.kids[:k], n.kids[at:n.n])
 		clear(n.kids[at:n.n])
 	}
-	to.n += n.n - at
-	n.n = at
-	n.recount()
-	to.recount()
+	n.n, n.count = at, n.count-below
+	to.n, to.count = to.n+k, to.count+below
+}
+
+// moveHead moves the first k entries to the end of to, which has room.
+func (n *node[T]) moveHead(k int, to *node[T]) {
+	to.addHead(k, n)
+	n.count -= n.below(0, k)
+	copy(n.items[:], n.items[k:n.n])
+	clear(n.items[n.n-k : n.n])
+	if n.kids != nil {
+		copy(n.kids[:], n.kids[k:n.n])
+		clear(n.kids[n.n-k : n.n])
+	}
+	n.n -= k
+}
+
+// addHead adds the first k entries of from at the end of n, which has room. from stays as it is.
+func (n *node[T]) addHead(k int, from *node[T]) {
+	copy(n.items[n.n:], from.items[:k])
+	if n.kids != nil {
+		copy(n.kids[n.n:], from.kids[:k])
+	}
+	n.n += k
+	n.count += from.below(0, k)
+}
+
+// below returns the number of items at and below the entries from lo to hi, without hi.
+func (n *node[T]) below(lo, hi int) int {
+	if n.kids == nil {
+		return hi - lo
+	}
+	count := 0
+	for _, kid := range n.kids[lo:hi] {
+		count += kid.count
+	}
+	return count
 }
 
 // insert puts an entry at i of a node that has room.
@@ -159,33 +196,28 @@ func (n *node[T]) insert(i int, item T, kid *node[T]) {
 	n.n++
 }
 
-// remove takes entry i out.
+// remove takes item i out of a leaf.
 func (n *node[T]) remove(i int) {
+	n.close(i)
+	n.count--
+}
+
+// dropKid takes child i out whose items have gone to another child.
+func (n *node[T]) dropKid(i int) {
+	copy(n.kids[i:], n.kids[i+1:n.n])
+	n.kids[n.n-1] = nil
+	n.close(i)
+}
+
+// close moves the items behind i over it.
+func (n *node[T]) close(i int) {
 	var none T
 	copy(n.items[i:], n.items[i+1:n.n])
 	n.items[n.n-1] = none
-	if n.kids == nil {
-		n.count--
-	} else {
-		n.count -= n.kids[i].count
-		copy(n.kids[i:], n.kids[i+1:n.n])
-		n.kids[n.n-1] = nil
-	}
 	n.n--
 }
 
-func (n *node[T]) recount() {
-	if n.kids == nil {
-		n.count = n.n
-		return
-	}
-	n.count = 0
-	for _, kid := range n.kids[:n.n] {
-		n.count += kid.count
-	}
-}
-
-// delete takes key, which is there, out from below n.
+// delete takes key, which is there, out from below n. The node it returns may have one entry less than the minimum.
 func (e *Editor[T]) delete(n *node[T], key string) *node[T] {
 	n = e.own(n)
 	if n.kids == nil {
@@ -195,57 +227,31 @@ func (e *Editor[T]) delete(n *node[T], key string) *node[T] {
 	}
 	i := n.childFor(key)
 	kid := e.delete(n.kids[i], key)
-	n.kids[i] = kid
+	n.kids[i], n.items[i] = kid, kid.items[0]
 	n.count--
-	if kid.n > 0 {
-		n.items[i] = kid.items[0]
-	}
-	if kid.n < minimum && n.n > 1 {
+	if kid.n < minimum {
 		e.fill(n, max(i-1, 0))
 	}
 	return n
 }
 
-// fill evens out children i and i+1 of n, one of which has become too small: into one when they fit, else half and half.
+// fill mends child i or i+1 of n, which has become one entry too small: both become one when that leaves it some room, else they
+// share their entries evenly. There always are two children, because every inner node has the minimum of them, and the root two.
 func (e *Editor[T]) fill(n *node[T], i int) {
 	a, b := e.own(n.kids[i]), n.kids[i+1]
-	if a.n+b.n <= width*3/4 {
-		b = e.own(b)
-		b.moveTail(0, a)
-		n.kids[i], n.items[i] = a, a.items[0]
-		n.kids[i+1] = b // empty now: its items are counted in a
-		n.remove(i + 1)
+	n.kids[i] = a
+	if a.n+b.n <= mergeFill {
+		a.addHead(b.n, b)
+		n.items[i] = a.items[0]
+		n.dropKid(i + 1)
 		return
 	}
 	b = e.own(b)
-	var all node[T]
-	half := (a.n + b.n) / 2
-	if a.n > half {
-		if b.kids != nil {
-			all.kids = new([width]*node[T])
-		}
-		b.moveTail(0, &all)
-		a.moveTail(half, b)
-		all.moveTail(0, b)
+	if half := (a.n + b.n) / 2; a.n < half {
+		b.moveHead(half-a.n, a)
 	} else {
-		b.rotate(half-a.n, a)
+		a.moveTail(half, b)
 	}
-	n.kids[i], n.items[i] = a, a.items[0]
+	n.items[i] = a.items[0]
 	n.kids[i+1], n.items[i+1] = b, b.items[0]
-}
-
-// rotate moves the first k entries of n to the end of to.
-func (n *node[T]) rotate(k int, to *node[T]) {
-	copy(to.items[to.n:], n.items[:k])
-	copy(n.items[:], n.items[k:n.n])
-	clear(n.items[n.n-k : n.n])
-	if n.kids != nil {
-		copy(to.kids[to.n:], n.kids[:k])
-		copy(n.kids[:], n.kids[k:n.n])
-		clear(n.kids[n.n-k : n.n])
-	}
-	to.n += k
-	n.n -= k
-	n.recount()
-	to.recount()
 }

@@ -6,8 +6,9 @@ const maxDepth = 16
 // Iter walks the items of one tree in key order. It is a value without pointers to itself: copying it copies the
 // position. The zero value is at the end.
 type Iter[T Keyed] struct {
+	rest  []T // of the leaf, from the position on; empty only at the end
 	path  [maxDepth]step[T]
-	depth int // entries of path in use; 0 is the end
+	depth int // entries of path in use: the inner nodes above the leaf
 }
 
 type step[T Keyed] struct {
@@ -28,8 +29,8 @@ func (t Tree[T]) Seek(from string) Iter[T] {
 		n = n.kids[i]
 	}
 	i, _ := n.search(from)
-	it.push(n, i)
-	if i == n.n {
+	it.rest = n.items[i:n.n]
+	if len(it.rest) == 0 {
 		it.climb()
 	}
 	return it
@@ -42,13 +43,11 @@ func (it *Iter[T]) push(n *node[T], i int) {
 
 // Next returns the item at the position and moves on. It returns false at the end.
 func (it *Iter[T]) Next() (item T, ok bool) {
-	if it.depth == 0 {
+	if len(it.rest) == 0 {
 		return item, false
 	}
-	leaf := &it.path[it.depth-1]
-	item = leaf.n.items[leaf.i]
-	leaf.i++
-	if leaf.i == leaf.n.n {
+	item = it.rest[0]
+	if it.rest = it.rest[1:]; len(it.rest) == 0 {
 		it.climb()
 	}
 	return item, true
@@ -56,7 +55,7 @@ func (it *Iter[T]) Next() (item T, ok bool) {
 
 // climb leaves an exhausted leaf for the first item of the next one, or for the end.
 func (it *Iter[T]) climb() {
-	d := it.depth - 2
+	d := it.depth - 1
 	for ; d >= 0; d-- {
 		it.path[d].i++
 		if it.path[d].i < it.path[d].n.n {
@@ -68,10 +67,12 @@ func (it *Iter[T]) climb() {
 		return
 	}
 	it.depth = d + 1
-	for n := it.path[d].n.kids[it.path[d].i]; ; n = n.kids[0] {
+	n := it.path[d].n.kids[it.path[d].i]
+	for n.kids != nil {
 		it.push(n, 0)
-		if n.kids == nil {
-			return
-		}
+		n = n.kids[0]
+	}
+	if it.rest = n.items[:n.n]; len(it.rest) == 0 {
+		panic("tree: an empty leaf") // rather than an end before the end
 	}
 }

@@ -5,10 +5,8 @@
 // the nodes on the way to the change once and then works on its own copies until it publishes the next Tree. So a
 // batch of changes copies each node at most once, whatever the number of changes below it.
 //
-// It is our own rather than tidwall/btree because the writer of a watch cache publishes after every feed batch and keeps many
-// of the published versions: at equal bytes for each (1.3 KB at 50,000 items) it makes 10 allocations instead of 18, the
-// part of a version that stays behind in the window is one leaf of 160 bytes, and every node knows the number of
-// items below it, so a rank (the remaining items of a list) is one descent.
+// It is our own rather than google/btree or tidwall/btree: docs/decisions/tree.md has the figures. [Tree.Check] says whether a tree is
+// as every tree must be.
 package tree
 
 import "strings"
@@ -17,11 +15,18 @@ import "strings"
 // items copies 1.9 KB instead of 1.3 KB, and scans and lookups are about a tenth faster.
 const width = 16
 
-// minimum is the least number of entries of a node other than the root after a deletion.
+// minimum is the least number of entries of a node other than the root. An inner root has at least two. It is less than half of
+// the width so that a node is not split and merged again by turns, and so that [Editor.split] may leave ordered keys dense.
 const minimum = width / 4
 
+// mergeFill is the most entries that two neighbours may have together to become one.
+const mergeFill = width * 3 / 4
+
 // Keyed is what a tree can hold. The key must not change. Items are compared by key bytes.
-type Keyed interface{ Key() string }
+type Keyed interface {
+	comparable
+	Key() string
+}
 
 // Tree is an immutable ordered set of items with unique keys. The zero value is empty.
 type Tree[T Keyed] struct{ root *node[T] }

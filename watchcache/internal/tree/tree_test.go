@@ -23,7 +23,8 @@ func (i *item) Key() string { return i.key }
 
 func collect(t Tree[*item], from string) []*item {
 	var out []*item
-	for it := t.Seek(from); ; {
+	it := t.Seek(from)
+	for {
 		i, ok := it.Next()
 		if !ok {
 			return out
@@ -32,50 +33,10 @@ func collect(t Tree[*item], from string) []*item {
 	}
 }
 
-// check verifies what every tree promises: order, exact separators, counts, fill.
 func check(t *testing.T, tree Tree[*item]) {
 	t.Helper()
-	if tree.root == nil {
-		return
-	}
-	depth := -1
-	var walk func(n *node[*item], level int, root bool) int
-	walk = func(n *node[*item], level int, root bool) int {
-		if n.n == 0 || n.n > width {
-			t.Fatalf("node with %d entries", n.n)
-		}
-		for _, unused := range n.items[n.n:] {
-			if unused != nil {
-				t.Fatal("unused slot still holds an item")
-			}
-		}
-		if n.kids == nil {
-			if depth == -1 {
-				depth = level
-			}
-			if level != depth {
-				t.Fatalf("leaf at depth %d, others at %d", level, depth)
-			}
-			if n.count != n.n {
-				t.Fatalf("leaf of %d items counts %d", n.n, n.count)
-			}
-			return n.n
-		}
-		sum := 0
-		for i, kid := range n.kids[:n.n] {
-			if n.items[i] != kid.items[0] {
-				t.Fatalf("separator %v is not the first item %v of its child", n.items[i], kid.items[0])
-			}
-			sum += walk(kid, level+1, false)
-		}
-		if n.count != sum {
-			t.Fatalf("node counts %d items of %d", n.count, sum)
-		}
-		return sum
-	}
-	walk(tree.root, 0, true)
-	if all := collect(tree, ""); !slices.IsSortedFunc(all, func(a, b *item) int { return strings.Compare(a.key, b.key) }) {
-		t.Fatal("items out of order")
+	if err := tree.Check(); err != nil {
+		t.Fatal(err)
 	}
 }
 
@@ -102,6 +63,7 @@ func TestEditor_AgainstMap(t *testing.T) {
 		}
 		var history []published
 		var e Editor[*item]
+		sound := NewChecker[*item]()
 		grow := true
 		for step := range 6 * space {
 			if step%space == 0 {
@@ -127,6 +89,9 @@ func TestEditor_AgainstMap(t *testing.T) {
 			}
 			if e.Len() != len(model) {
 				t.Fatalf("len %d, want %d", e.Len(), len(model))
+			}
+			if err := sound.editor(&e); err != nil {
+				t.Fatalf("step %d: %v", step, err)
 			}
 			if rnd.IntN(3) == 0 {
 				e.Tree() // the next change has to copy
@@ -196,5 +161,55 @@ func TestEditor_BatchCopiesOnce(t *testing.T) {
 	})
 	if one != many || one > 10 {
 		t.Errorf("one change makes %v allocations, 1000 changes of the same item %v; want the same, at most 10", one, many)
+	}
+}
+
+// Check finds every kind of damage.
+func TestTree_Check(t *testing.T) {
+	items := make([]*item, 1000)
+	for i := range items {
+		items[i] = &item{key: fmt.Sprintf("k%05d", i)}
+	}
+	leaf := func(n *node[*item]) *node[*item] {
+		for n.kids != nil {
+			n = n.kids[1]
+		}
+		return n
+	}
+	for name, damage := range map[string]func(root *node[*item]){
+		"an unused entry holds an item": func(root *node[*item]) { leaf(root).items[width-1] = items[0] },
+		"a leaf out of order": func(root *node[*item]) {
+			l := leaf(root)
+			l.items[1], l.items[2] = l.items[2], l.items[1]
+		},
+		"an empty leaf":       func(root *node[*item]) { *leaf(root) = node[*item]{} },
+		"a wrong count":       func(root *node[*item]) { leaf(root).count++ },
+		"a wrong count above": func(root *node[*item]) { root.count-- },
+		"a stale separator":   func(root *node[*item]) { root.items[1] = &item{key: root.items[1].key} },
+		"a child too few":     func(root *node[*item]) { root.kids[1].n-- },
+		"a missing child":     func(root *node[*item]) { root.kids[1] = nil },
+		"a child too high":    func(root *node[*item]) { root.kids[1] = leaf(root) },
+		"an only child":       func(root *node[*item]) { *root = node[*item]{n: 1, items: root.items, kids: root.kids} },
+		"neighbours exchanged": func(root *node[*item]) {
+			root.kids[0].kids[0], root.kids[0].kids[1] = root.kids[0].kids[1], root.kids[0].kids[0]
+		},
+		"neighbours overlap": func(root *node[*item]) {
+			root.kids[0].kids[0].items[root.kids[0].kids[0].n-1] = root.kids[1].items[0]
+		},
+	} {
+		built := Build(items)
+		damage(built.root)
+		if err := built.Check(); err == nil {
+			t.Errorf("%s: not found", name)
+		} else {
+			t.Logf("%s: %v", name, err)
+		}
+	}
+	built := Build(items)
+	e := built.Edit()
+	e.Set(items[0])
+	e.root.kids[0].owner, e.root.owner = e.owner, nil
+	if err := new(Checker[*item]).editor(&e); err == nil {
+		t.Error("a change of a published node: not found")
 	}
 }

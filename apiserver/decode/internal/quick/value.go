@@ -4,11 +4,16 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"reflect"
+	"strings"
 	"time"
 	"unsafe"
 
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"vigil/internal/jsonscan"
+	"vigil/kinds/validate"
 )
 
 // Unmarshal decodes data into the empty struct that obj points to. It reports false when it gives up; obj is then empty again.
@@ -117,6 +122,8 @@ func (d *decoder) null(p *plan, at unsafe.Pointer) bool {
 	}
 }
 
+var quantity = reflect.TypeFor[resource.Quantity]()
+
 // moment is what metav1.Time's own decoding makes of a string.
 func (d *decoder) moment(at unsafe.Pointer) bool {
 	s, ok := d.text()
@@ -141,7 +148,12 @@ func (d *decoder) intOrString(at unsafe.Pointer) bool {
 
 func (d *decoder) custom(p *plan, at unsafe.Pointer) bool {
 	begin := d.i
-	if !d.any(0) {
+	end, _, ok := jsonscan.Value(d.data, begin)
+	if !ok {
+		return false
+	}
+	d.i = end
+	if p.typ == quantity && validate.QuantityText(strings.Trim(d.s[begin:d.i], `"`)) != nil {
 		return false
 	}
 	into := reflect.NewAt(p.typ, at).Interface().(json.Unmarshaler)

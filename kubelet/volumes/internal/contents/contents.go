@@ -3,15 +3,17 @@ package contents
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 
-	"vigil/kubelet/volumes/mount"
+	"vigil/kubelet/untrusted"
 )
 
 // File is what a volume is to have at a path.
@@ -23,6 +25,15 @@ type File struct {
 
 // Payload is the contents of a volume, by relative path.
 type Payload map[string]File
+
+// Size is how many bytes all files have together.
+func (p Payload) Size() int {
+	size := 0
+	for _, f := range p {
+		size += len(f.Data)
+	}
+	return size
+}
 
 const (
 	dataLink    = "..data"     // symlink to the directory that has the contents
@@ -43,12 +54,15 @@ const (
 //
 // When nothing would change nothing is written. own, when not nil, is called with the new directory before it is seen. Calls for one
 // directory are one after another. It fails for paths that are absolute, empty, too long, lead out of dir or begin with "..".
-func Write(dir string, p Payload, own func(dir string) error) (changed bool, err error) {
+func Write(ctx context.Context, dir string, p Payload, own func(dir string) error) (changed bool, err error) {
 	p, err = p.clean()
 	if err != nil {
 		return false, err
 	}
 	old, err := os.Readlink(filepath.Join(dir, dataLink))
+	if errors.Is(err, syscall.EINVAL) { // no symlink, so that a rename might not replace it
+		err = untrusted.Remove(ctx, filepath.Join(dir, dataLink))
+	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return false, err
 	}
@@ -58,7 +72,7 @@ func Write(dir string, p Payload, own func(dir string) error) (changed bool, err
 	names := p.names()
 	if old != "" && same(filepath.Join(dir, old), p) {
 		// An attempt may have been cut short between the rename and the end.
-		return false, errors.Join(link(dir, names), prune(dir, names, old))
+		return false, errors.Join(link(ctx, dir, names), prune(ctx, dir, names, old))
 	}
 	next, err := os.MkdirTemp(dir, time.Now().UTC().Format("..2006_01_02_15_04_05.*"))
 	if err != nil {
@@ -68,15 +82,15 @@ func Write(dir string, p Payload, own func(dir string) error) (changed bool, err
 		err = own(next)
 	}
 	if err == nil {
-		err = link(dir, names)
+		err = link(ctx, dir, names)
 	}
 	if err == nil {
-		err = replaceLink(dir, filepath.Base(next))
+		err = replaceLink(ctx, dir, filepath.Base(next))
 	}
 	if err != nil {
-		return false, errors.Join(err, mount.RemoveTree(next))
+		return false, errors.Join(err, untrusted.Remove(ctx, next))
 	}
-	return true, prune(dir, names, filepath.Base(next))
+	return true, prune(ctx, dir, names, filepath.Base(next))
 }
 
 // clean checks the paths and makes them the shortest ones.
@@ -200,7 +214,7 @@ func same(dir string, p Payload) bool {
 		if !known || !entry.Type().IsRegular() {
 			return fs.ErrInvalid
 		}
-		have, err := os.ReadFile(path)
+		have, err := untrusted.Read(path, int64(len(want.Data)))
 		if err != nil {
 			return err
 		}
@@ -214,13 +228,13 @@ func same(dir string, p Payload) bool {
 }
 
 // link makes the symlinks for names that have none. What else has such a name, pods cannot have made: it is replaced.
-func link(dir string, names map[string]bool) error {
+func link(ctx context.Context, dir string, names map[string]bool) error {
 	for name := range names {
 		at, to := filepath.Join(dir, name), filepath.Join(dataLink, name)
 		if have, err := os.Readlink(at); err == nil && have == to {
 			continue
 		}
-		if err := mount.RemoveTree(at); err != nil {
+		if err := untrusted.Remove(ctx, at); err != nil {
 			return err
 		}
 		if err := os.Symlink(to, at); err != nil {
@@ -231,9 +245,9 @@ func link(dir string, names map[string]bool) error {
 }
 
 // replaceLink makes ..data lead to a directory beside it.
-func replaceLink(dir, to string) error {
+func replaceLink(ctx context.Context, dir, to string) error {
 	next := filepath.Join(dir, dataLinkNew)
-	if err := os.Remove(next); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := untrusted.Remove(ctx, next); err != nil {
 		return err
 	}
 	if err := os.Symlink(to, next); err != nil {
@@ -243,7 +257,7 @@ func replaceLink(dir, to string) error {
 }
 
 // prune removes the symlinks of names that are no more, and contents that are not the current ones.
-func prune(dir string, names map[string]bool, current string) error {
+func prune(ctx context.Context, dir string, names map[string]bool, current string) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return err
@@ -257,7 +271,7 @@ func prune(dir string, names map[string]bool, current string) error {
 		if !strings.HasPrefix(name, "..") && entry.Type()&fs.ModeSymlink == 0 {
 			continue // a mount point, or a file, that is none of ours
 		}
-		failed = errors.Join(failed, mount.RemoveTree(filepath.Join(dir, name)))
+		failed = errors.Join(failed, untrusted.Remove(ctx, filepath.Join(dir, name)))
 	}
 	return failed
 }

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"vigil/internal/nstest"
+	"vigil/kubelet/untrusted"
 	"vigil/kubelet/volumes/mount"
 )
 
@@ -77,7 +78,7 @@ func TestWrite(t *testing.T) {
 	}
 	for i, step := range steps {
 		data, _ := os.Readlink(filepath.Join(dir, dataLink))
-		changed, err := Write(dir, step.payload, nil)
+		changed, err := Write(t.Context(), dir, step.payload, nil)
 		if step.want == nil {
 			if err == nil {
 				t.Errorf("step %d: accepted", i)
@@ -126,8 +127,8 @@ func TestWrite_Repairs(t *testing.T) {
 			_ = os.Remove(filepath.Join(dir, "a"))
 			return os.WriteFile(filepath.Join(dir, "a"), nil, 0o600)
 		},
-		"data lead outside": func(dir string) error { return replaceLink(dir, "../..") },
-		"data lead nowhere": func(dir string) error { return replaceLink(dir, "..gone") },
+		"data lead outside": func(dir string) error { return replaceLink(t.Context(), dir, "../..") },
+		"data lead nowhere": func(dir string) error { return replaceLink(t.Context(), dir, "..gone") },
 		"a changed file":    func(dir string) error { return os.WriteFile(filepath.Join(dir, "..data/a"), []byte("x"), 0o600) },
 		"a file too many":   func(dir string) error { return os.WriteFile(filepath.Join(dir, "..data/b"), nil, 0o600) },
 		"a link for content": func(dir string) error {
@@ -138,11 +139,11 @@ func TestWrite_Repairs(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "up", "volume")
 			must(t, os.MkdirAll(dir, 0o755))
-			_, err := Write(dir, files("a", "1"), nil)
+			_, err := Write(t.Context(), dir, files("a", "1"), nil)
 			must(t, err)
 			must(t, mess(dir))
 			for range 2 {
-				_, err = Write(dir, files("a", "1"), nil)
+				_, err = Write(t.Context(), dir, files("a", "1"), nil)
 				must(t, err)
 			}
 			entries, err := os.ReadDir(dir)
@@ -156,10 +157,10 @@ func TestWrite_Repairs(t *testing.T) {
 
 func TestWrite_OwnFails(t *testing.T) {
 	dir := t.TempDir()
-	_, err := Write(dir, files("a", "1"), nil)
+	_, err := Write(t.Context(), dir, files("a", "1"), nil)
 	must(t, err)
 	refused := errors.New("refused")
-	if _, err := Write(dir, files("a", "2", "b", "2"), func(string) error { return refused }); !errors.Is(err, refused) {
+	if _, err := Write(t.Context(), dir, files("a", "2", "b", "2"), func(string) error { return refused }); !errors.Is(err, refused) {
 		t.Errorf("write: %v", err)
 	}
 	if got := contents(t, dir); !maps.Equal(got, map[string]string{"a": "1"}) {
@@ -176,18 +177,18 @@ func TestWrite_Mounted(t *testing.T) {
 	for _, at := range []string{"b", "..2020_01_01_00_00_00.1/x"} {
 		dir, outside := t.TempDir(), t.TempDir()
 		must(t, os.WriteFile(filepath.Join(outside, "precious"), nil, 0o600))
-		_, err := Write(dir, files("a", "1"), nil)
+		_, err := Write(t.Context(), dir, files("a", "1"), nil)
 		must(t, err)
 		must(t, os.MkdirAll(filepath.Join(dir, at), 0o755))
 		must(t, mount.Bind(outside, filepath.Join(dir, at), false))
-		if _, err := Write(dir, files("b", "2"), nil); !errors.Is(err, mount.ErrMounted) {
+		if _, err := Write(t.Context(), dir, files("b", "2"), nil); !errors.Is(err, untrusted.ErrMounted) {
 			t.Errorf("write with something mounted at %s: %v", at, err)
 		}
 		if _, err := os.Stat(filepath.Join(outside, "precious")); err != nil {
 			t.Fatalf("what was mounted at %s: %v", at, err)
 		}
 		must(t, mount.Unmount(filepath.Join(dir, at)))
-		_, err = Write(dir, files("b", "2"), nil)
+		_, err = Write(t.Context(), dir, files("b", "2"), nil)
 		must(t, err)
 		if got := contents(t, dir); !maps.Equal(got, map[string]string{"b": "2"}) {
 			t.Errorf("see %v", got)
@@ -230,10 +231,10 @@ func FuzzWrite(f *testing.F) {
 		top := t.TempDir()
 		dir := filepath.Join(top, "volume")
 		must(t, os.Mkdir(dir, 0o755))
-		_, err := Write(dir, files("before", "0"), nil)
+		_, err := Write(t.Context(), dir, files("before", "0"), nil)
 		must(t, err)
 		want := map[string]string{"before": "0"}
-		if _, err := Write(dir, files(one, "1", two, "2"), nil); err == nil {
+		if _, err := Write(t.Context(), dir, files(one, "1", two, "2"), nil); err == nil {
 			want = map[string]string{filepath.Clean(one): "1", filepath.Clean(two): "2"}
 			if filepath.Clean(one) == filepath.Clean(two) {
 				return // either may win

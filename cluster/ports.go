@@ -1,0 +1,7 @@
+package cluster
+
+// Ports on which components serve health and metrics, as upstream's.
+const (
+	ControllerManagerPort = 10257
+	SchedulerPort         = 10259
+)

@@ -1,0 +1,5 @@
+//go:build !race
+
+package attacktest
+
+const slower, larger = 1, 1
