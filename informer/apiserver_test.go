@@ -2,6 +2,7 @@ package informer
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"github.com/prometheus/client_golang/prometheus"
 	"log/slog"
@@ -23,6 +24,7 @@ import (
 	"vigil/apiserver"
 	"vigil/apiserver/apiservertest"
 	"vigil/informer/internal/wire"
+	"vigil/internal/eventually"
 	"vigil/object"
 )
 
@@ -68,17 +70,12 @@ func compareWithServer(t *testing.T, i *Informer, cs *kubernetes.Clientset, opts
 	for _, c := range l.Items {
 		want[keyOf(c.Namespace, c.Name)] = c.ResourceVersion
 	}
-	var diff string
-	deadline := time.Now().Add(5 * time.Minute)
-	for {
-		if diff = cmp.Diff(want, versions(i)); diff == "" {
-			return
+	eventually.Nil(t, fmt.Sprintf("the informer of %s is as the server", i.Resource()), func() error {
+		if diff := cmp.Diff(want, versions(i)); diff != "" {
+			return errors.New("-server +informer:\n" + diff)
 		}
-		if time.Now().After(deadline) {
-			t.Fatalf("%s: the informer differs from the server (-server +informer):\n%s", i.Resource(), diff)
-		}
-		time.Sleep(time.Millisecond)
-	}
+		return nil
+	})
 }
 
 func TestAPIServer_FormsAndSelections(t *testing.T) {
@@ -233,7 +230,7 @@ func TestAPIServer_Refused(t *testing.T) {
 	f := connect(t, s.Anonymous())
 	i := f.Informer(ResourceOf[*corev1.ConfigMap]())
 	run(t, f)
-	eventually(t, "three attempts", func() bool { return value(t, i.metrics.watches) >= 3 })
+	eventually.True(t, "three attempts", func() bool { return value(t, i.metrics.watches) >= 3 })
 	if i.HasSynced() {
 		t.Error("synced without being let in")
 	}

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"vigil/informer/internal/fakeapi"
+	"vigil/internal/eventually"
 )
 
 func TestInformer_TellsInitialStateThenChanges(t *testing.T) {
@@ -125,7 +126,7 @@ func TestInformer_SlowHandlerDelaysNobodyAndIsToldTheSum(t *testing.T) {
 	died := s.Delete("a", "short-lived")
 	quick.wait(t, 2)
 	caughtUp(t, i, died)
-	eventually(t, "the quick handler has been told the last state", func() bool {
+	eventually.True(t, "the quick handler has been told the last state", func() bool {
 		told := quick.told()
 		return slices.Contains(told, "delete a/short-lived@"+died)
 	})
@@ -239,7 +240,7 @@ func TestFactory_Metrics(t *testing.T) {
 	h := i.AddHandler(EventHandler{})
 	start(t, f)
 	caughtUp(t, i, s.Put(pod("a", "one")))
-	eventually(t, "the handler has been told", func() bool { return h.Waiting() == 0 })
+	eventually.True(t, "the handler has been told", func() bool { return h.Waiting() == 0 })
 
 	families, err := reg.Gather()
 	if err != nil {

@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"os"
-	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -16,35 +14,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"vigil/informer/internal/fakeapi"
+	"vigil/internal/eventually"
+	"vigil/internal/leaktest"
 )
 
-// TestMain fails when goroutines of this package outlive the tests.
-func TestMain(m *testing.M) {
-	code := m.Run()
-	if code == 0 {
-		if left := leaked(5 * time.Minute); left != "" {
-			fmt.Fprintln(os.Stderr, "goroutines left behind:\n"+left)
-			code = 1
-		}
-	}
-	os.Exit(code)
-}
-
-// leaked waits for the goroutines of this package to end, and returns the stacks of those that do not.
-func leaked(patience time.Duration) string {
-	for deadline := time.Now().Add(patience); ; runtime.Gosched() {
-		buf := make([]byte, 4<<20)
-		var left []string
-		for _, stack := range strings.Split(string(buf[:runtime.Stack(buf, true)]), "\n\n") {
-			if strings.Contains(stack, "vigil/informer.(*") {
-				left = append(left, stack)
-			}
-		}
-		if len(left) == 0 || time.Now().After(deadline) {
-			return strings.Join(left, "\n\n")
-		}
-	}
-}
+func TestMain(m *testing.M) { leaktest.Main(m, "vigil/informer") }
 
 // fast has every duration short enough for tests.
 func fast() timing {
@@ -107,25 +81,10 @@ func pod(namespace, name string) *corev1.Pod {
 
 var podResource = ResourceOf[*corev1.Pod]()
 
-// eventually waits until what says that something holds, and fails the test when it does not in time.
-func eventually(t testing.TB, what string, holds func() bool) {
-	t.Helper()
-	tick := time.NewTicker(time.Millisecond)
-	defer tick.Stop()
-	deadline := time.After(20 * time.Second)
-	for !holds() {
-		select {
-		case <-tick.C:
-		case <-deadline:
-			t.Fatalf("%s: does not happen", what)
-		}
-	}
-}
-
 // caughtUp waits until an informer is complete up to a version and its handlers have been told.
 func caughtUp(t testing.TB, i *Informer, version string) {
 	t.Helper()
-	eventually(t, fmt.Sprintf("%s at version %s", i.Resource(), version), func() bool {
+	eventually.True(t, fmt.Sprintf("%s at version %s", i.Resource(), version), func() bool {
 		have := []byte(i.ResourceVersion())
 		return len(have) > 0 && !older(have, []byte(version))
 	})
@@ -171,6 +130,6 @@ func (r *recorder) told() []string {
 // wait waits until n calls have been written down and returns them.
 func (r *recorder) wait(t testing.TB, n int) []string {
 	t.Helper()
-	eventually(t, fmt.Sprintf("%d calls of the handler", n), func() bool { return len(r.told()) >= n })
+	eventually.True(t, fmt.Sprintf("%d calls of the handler", n), func() bool { return len(r.told()) >= n })
 	return r.told()
 }

@@ -20,6 +20,7 @@ import (
 
 	"vigil/informer/internal/fakeapi"
 	"vigil/informer/internal/wire"
+	"vigil/internal/eventually"
 	"vigil/object"
 )
 
@@ -144,7 +145,7 @@ func (h *history) handler(*testing.T) EventHandler {
 // check waits until the handler has been told of the final state.
 func (h *history) check(t *testing.T, want map[string]string) {
 	t.Helper()
-	eventually(t, "the handler was told the final state", func() bool {
+	eventually.True(t, "the handler was told the final state", func() bool {
 		h.rec.mu.Lock()
 		defer h.rec.mu.Unlock()
 		return maps.Equal(h.last, want)
@@ -325,7 +326,7 @@ func TestReflector_ServerRestoredFromBackup(t *testing.T) {
 	})
 	rev, _ := strconv.ParseInt(first, 10, 64)
 	s.Restore(rev)
-	eventually(t, "the lost pod is told as deleted", func() bool {
+	eventually.True(t, "the lost pod is told as deleted", func() bool {
 		s.Bookmark() // tells the watch that was resumed from the future that time went back
 		return slices.Contains(rec.told(), "stale delete a/two@"+lost)
 	})
@@ -359,7 +360,7 @@ func TestReflector_TooLargeVersionIsReset(t *testing.T) {
 		return false
 	})
 	s.EndWatches()
-	eventually(t, "a streaming list without a version", func() bool { return s.Requests().StreamingLists == 3 })
+	eventually.True(t, "a streaming list without a version", func() bool { return s.Requests().StreamingLists == 3 })
 	s.Intercept(nil)
 	checkComplete(t, i, s)
 }
@@ -409,7 +410,7 @@ func TestReflector_MalformedEventLeadsToRelist(t *testing.T) {
 		return true
 	})
 	s.EndWatches()
-	eventually(t, "a second streaming list", func() bool { return s.Requests().StreamingLists == 2 })
+	eventually.True(t, "a second streaming list", func() bool { return s.Requests().StreamingLists == 2 })
 	s.Put(pod("a", "two"))
 	checkComplete(t, i, s)
 }

@@ -12,17 +12,9 @@ import (
 	"time"
 
 	"k8s.io/client-go/rest"
-)
 
-// within fails the test when f does not say yes in time.
-func within(t *testing.T, what string, f func() bool) {
-	t.Helper()
-	for end := time.Now().Add(5 * time.Minute); !f(); time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatal(what)
-		}
-	}
-}
+	"vigil/internal/eventually"
+)
 
 // A server and a client whose files are renewed go over to what is new without a request that fails, and what is under way
 // stays on its connection.
@@ -111,8 +103,8 @@ func TestReload(t *testing.T) {
 	if _, err := Ensure(config); err != nil {
 		t.Fatal(err)
 	}
-	within(t, "the client goes on with its old certificate", func() bool { return body(get("/")) != before })
-	within(t, "the server goes on with its old certificate", func() bool { return serving() != served })
+	eventually.True(t, "the client has its new certificate", func() bool { return body(get("/")) != before })
+	eventually.True(t, "the server has its new certificate", func() bool { return serving() != served })
 	close(release)
 	if got := body(slow); got != before {
 		t.Errorf("a request under way ended with %q", got)
@@ -159,5 +151,5 @@ func TestKeyPair_HalfWritten(t *testing.T) {
 		t.Fatal("a key without its certificate was taken over")
 	}
 	write("")
-	within(t, "the new pair is not seen", func() bool { return pair.Certificate() != first })
+	eventually.True(t, "the new pair is seen", func() bool { return pair.Certificate() != first })
 }

@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	configv1 "k8s.io/kube-scheduler/config/v1"
 
+	"vigil/internal/eventually"
 	"vigil/scheduler"
 	"vigil/scheduler/plugins"
 	"vigil/scheduler/queue"
@@ -64,7 +65,7 @@ func TestProfiles_PackAndSpread(t *testing.T) {
 
 func (c cluster) hasEventFrom(pod, reason, source string) {
 	c.Helper()
-	eventually(c, source+" makes an event "+reason+" of "+pod, func() bool {
+	eventually.True(c, source+" makes an event "+reason+" of "+pod, func() bool {
 		events, err := c.client.CoreV1().Events("default").List(c.Context(), metav1.ListOptions{FieldSelector: "involvedObject.name=" + pod + ",reason=" + reason})
 		if err != nil {
 			c.Fatal(err)
@@ -181,7 +182,7 @@ func TestBackoff(t *testing.T) {
 	for i := range 3 { // something that might help
 		c.patchNode("a", fmt.Sprintf(`{"status":{"allocatable":{"cpu":"%d","memory":"%dMi"}}}`, 1, 900+i), "status")
 		want := i + 2
-		eventually(c, "the pod is tried again", func() bool { return c.attempts("p") >= want })
+		eventually.True(c, "the pod is tried again", func() bool { return c.attempts("p") >= want })
 	}
 	// Attempts 2, 3 and 4 come after 1.5, 2 and 2 seconds; of a node's change the time counts from the refusal on.
 	if took := time.Since(began); took < initial+2*longest-500*time.Millisecond {

@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"slices"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -21,6 +20,7 @@ import (
 
 	"vigil/apiserver/apiservertest"
 	"vigil/informer"
+	"vigil/internal/eventually"
 	"vigil/scheduler"
 )
 
@@ -122,7 +122,7 @@ func (c cluster) patchPod(name, patch string, subresources ...string) {
 
 func (c cluster) wait(name, what string, holds func(*corev1.Pod) bool) (pod *corev1.Pod) {
 	c.Helper()
-	eventually(c, name+" "+what, func() bool {
+	eventually.True(c, name+" "+what, func() bool {
 		var err error
 		if pod, err = c.client.CoreV1().Pods("default").Get(c.Context(), name, metav1.GetOptions{}); err != nil {
 			c.Fatal(err)
@@ -157,7 +157,7 @@ func (c cluster) refused(name, why string) *corev1.Pod {
 func (c cluster) hasEvent(pod, kind, reason, message string, from ...string) {
 	c.Helper()
 	source := append(from, corev1.DefaultSchedulerName)[0]
-	eventually(c, fmt.Sprintf("event %s %q", reason, message), func() bool {
+	eventually.True(c, fmt.Sprintf("event %s %q", reason, message), func() bool {
 		events, err := c.client.CoreV1().Events("default").List(c.Context(), metav1.ListOptions{FieldSelector: "involvedObject.name=" + pod})
 		if err != nil {
 			c.Fatal(err)
@@ -166,20 +166,6 @@ func (c cluster) hasEvent(pod, kind, reason, message string, from ...string) {
 			return e.Type == kind && e.Reason == reason && e.Message == message && e.Source.Component == source
 		})
 	})
-}
-
-func eventually(t testing.TB, what string, holds func() bool) {
-	t.Helper()
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
-	deadline := time.After(5 * time.Minute)
-	for !holds() {
-		select {
-		case <-tick.C:
-		case <-deadline:
-			t.Fatalf("does not happen: %s", what)
-		}
-	}
 }
 
 func TestScheduler_BindsWhenSomethingHelps(t *testing.T) {
@@ -319,7 +305,7 @@ func TestScheduler_NeverOvercommits(t *testing.T) {
 		}
 		return sum == nodes*each
 	}
-	eventually(t, "all nodes are full", full)
+	eventually.True(t, "all nodes are full", full)
 	list, err := c.client.CoreV1().Pods("default").List(t.Context(), metav1.ListOptions{FieldSelector: "spec.nodeName!="})
 	if err != nil {
 		t.Fatal(err)
@@ -331,7 +317,7 @@ func TestScheduler_NeverOvercommits(t *testing.T) {
 			}
 		}
 	}
-	eventually(t, "the others take their places", full)
+	eventually.True(t, "the others take their places", full)
 	if _, waiting := placed(); len(waiting) != pods-nodes*each-nodes*each/2 {
 		t.Errorf("%d pods wait", len(waiting))
 	}

@@ -15,6 +15,7 @@ import (
 
 	"vigil/controllers/persistentvolume"
 	"vigil/informer"
+	"vigil/internal/eventually"
 )
 
 // binder runs the controller that binds claims.
@@ -162,7 +163,7 @@ func TestVolumes_Provisioned(t *testing.T) {
 	c.node("b", "4", host("b"))
 	selected := func() {
 		t.Helper()
-		eventually(t, "a node is selected", func() bool {
+		eventually.True(t, "a node is selected", func() bool {
 			now, err := c.client.CoreV1().PersistentVolumeClaims("default").Get(t.Context(), "one", metav1.GetOptions{})
 			return err == nil && now.Annotations["volume.kubernetes.io/selected-node"] == "b"
 		})
@@ -172,7 +173,7 @@ func TestVolumes_Provisioned(t *testing.T) {
 		[]byte(`{"metadata":{"annotations":{"volume.kubernetes.io/selected-node":null}}}`), metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "a pod says so", func() bool {
+	eventually.True(t, "a pod says so", func() bool {
 		events, err := c.client.CoreV1().Events("default").List(t.Context(), metav1.ListOptions{FieldSelector: "reason=FailedScheduling"})
 		if err != nil {
 			t.Fatal(err)

@@ -3,9 +3,9 @@ package volumes_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -16,6 +16,7 @@ import (
 
 	"vigil/apiserver/apiservertest"
 	"vigil/informer"
+	"vigil/internal/eventually"
 	"vigil/scheduler/volumes"
 )
 
@@ -102,18 +103,17 @@ func node(name string) *corev1.Node { return &corev1.Node{ObjectMeta: metav1.Obj
 // fits waits until a plan for the claims says so of a node, and returns the plan.
 func (w world) fits(on *corev1.Node, want []string, claims ...string) *volumes.Plan {
 	w.Helper()
-	var got []string
-	for deadline := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
-		plan, err := w.binder.Plan(pod(claims...), nobody, volumes.AllRules())
-		if err != nil {
-			got = []string{err.Error()}
-		} else if got = plan.Fits(on); slices.Equal(got, want) {
-			return plan
+	var plan *volumes.Plan
+	eventually.Nil(w, fmt.Sprintf("a plan says %q of %v on %s", want, claims, on.Name), func() (err error) {
+		if plan, err = w.binder.Plan(pod(claims...), nobody, volumes.AllRules()); err != nil {
+			return err
 		}
-		if time.Now().After(deadline) {
-			w.Fatalf("%v on %s: %q, want %q", claims, on.Name, got, want)
+		if got := plan.Fits(on); !slices.Equal(got, want) {
+			return fmt.Errorf("it says %q", got)
 		}
-	}
+		return nil
+	})
+	return plan
 }
 
 var noVolume = []string{"node(s) didn't find available persistent volumes to bind"}
