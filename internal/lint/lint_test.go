@@ -20,7 +20,7 @@ import (
 
 // floors lists the rooms from the ground up. A room may import rooms of lower floors only, never its own floor's.
 var floors = [][]string{
-	{"object", "store", "pki", "h2"},
+	{"object", "store", "pki", "h2", "netfilter"},
 	{"watchcache", "kinds"},
 	{"apiserver", "informer"},
 	{"controllers", "scheduler", "kubelet", "proxy", "dns", "console"},
@@ -41,6 +41,7 @@ var doors = []struct {
 	{"k8s.io/apiserver/pkg/server", []string{"vigil/store/encryption", "vigil/apiserver/flowcontrol"}, "the generic server is the peer that bench measures against; its reader of EncryptionConfigurations and its router for debug pages are free of it"},
 	{"k8s.io/apiserver/pkg/storage", []string{"vigil/store/encryption"}, "upstream's store and cacher are the peer that bench measures against; how values are encrypted is a format"},
 	{"k8s.io/client-go/informers", []string{"vigil/apiserver/flowcontrol"}, "informers of our own; client-go's are used as clients in test/ and bench/, and their types are what priority and fairness is built with"},
+	{"github.com/google/nftables", []string{"vigil/netfilter"}, "packet rules are written in the words of netfilter, and the library is replaced in one place"},
 	{"k8s.io/kubectl", []string{"vigil/cmd"}, "kubectl is a subcommand"},
 }
 

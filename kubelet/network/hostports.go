@@ -15,6 +15,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"vigil/netfilter"
 )
 
 // hostPort leads packets for a port of the node to a pod.
@@ -134,7 +136,7 @@ func (p *hostPorts) sync(names names) error {
 	if p.written != nil && slices.Equal(p.written, all) {
 		there, err := len(all) == 0, error(nil)
 		if !there {
-			there, err = tableIsComplete(names.ports)
+			there, err = netfilter.IsComplete(names.ports)
 		}
 		if err != nil {
 			return err

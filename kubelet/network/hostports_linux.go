@@ -4,14 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
-	"slices"
-	"syscall"
 
-	"github.com/google/nftables"
-	"github.com/google/nftables/expr"
-	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 	corev1 "k8s.io/api/core/v1"
+
+	"vigil/netfilter"
 )
 
 var protocols = map[corev1.Protocol]uint8{
@@ -22,65 +19,37 @@ var protocols = map[corev1.Protocol]uint8{
 // and packets of the node itself go through it.
 func writePorts(name string, ports []hostPort) error {
 	if len(ports) == 0 {
-		return removeTable(name)
+		return netfilter.RemoveTable(name)
 	}
-	c, err := nftables.New()
+	table, err := netfilter.ReplaceTable(name)
 	if err != nil {
-		return fmt.Errorf("open nftables: %w", err)
+		return err
 	}
-	table := replaceTable(c, name)
-	chain := c.AddChain(&nftables.Chain{Name: "ports", Table: table})
-	for _, hook := range []struct {
-		name     string
-		hook     *nftables.ChainHook
-		priority *nftables.ChainPriority
-	}{
-		{"prerouting", nftables.ChainHookPrerouting, nftables.ChainPriorityNATDest},
-		{"output", nftables.ChainHookOutput, nftables.ChainPriorityNATDest},
-	} {
-		base := c.AddChain(&nftables.Chain{Name: hook.name, Table: table, Type: nftables.ChainTypeNAT, Hooknum: hook.hook, Priority: hook.priority})
-		jump := append(toThisMachine(), &expr.Verdict{Kind: expr.VerdictJump, Chain: chain.Name})
-		c.AddRule(&nftables.Rule{Table: table, Chain: base, Exprs: jump})
-	}
+	chain := table.Chain("ports")
+	table.Base("prerouting", netfilter.Prerouting).Rule(netfilter.ToThisMachine(), netfilter.Jump(chain))
+	table.Base("output", netfilter.Output).Rule(netfilter.ToThisMachine(), netfilter.Jump(chain))
 	for _, port := range ports {
-		match := family(port.To.Addr().Is4())
+		match := netfilter.Family(port.To.Addr().Is4())
 		if port.HostIP.IsValid() {
-			match = addressIn(destination, netip.PrefixFrom(port.HostIP, port.HostIP.BitLen()))
+			match = netfilter.AddressIn(netfilter.Destination, netip.PrefixFrom(port.HostIP, port.HostIP.BitLen()))
 		}
-		match = append(match, toPort(protocols[port.Protocol], port.Port)...)
-		c.AddRule(&nftables.Rule{Table: table, Chain: chain, Exprs: append(match, translateTo(port.To)...)})
+		chain.Rule(match, netfilter.ToPort(protocols[port.Protocol], port.Port), netfilter.TranslateTo(port.To))
 	}
-	if err := c.Flush(); err != nil {
-		return fmt.Errorf("write nftables table %s: %w", name, err)
-	}
-	return nil
+	return table.Commit()
 }
 
 // forgetDatagrams removes the connection-tracking entries of UDP ports.
 func forgetDatagrams(ports []hostPort) error {
-	for _, is4 := range []bool{true, false} {
-		var filters []netlink.CustomConntrackFilter
-		for _, port := range ports {
-			if port.To.Addr().Is4() != is4 {
-				continue
-			}
-			filter := &netlink.ConntrackFilter{}
-			if err := errors.Join(filter.AddProtocol(unix.IPPROTO_UDP), filter.AddPort(netlink.ConntrackOrigDstPort, port.Port)); err != nil {
-				return err
-			}
-			filters = append(filters, filter)
+	var numbers [2][]uint16 // of IPv4 and of IPv6
+	for _, port := range ports {
+		if port.To.Addr().Is4() {
+			numbers[0] = append(numbers[0], port.Port)
+		} else {
+			numbers[1] = append(numbers[1], port.Port)
 		}
-		if len(filters) == 0 {
-			continue
-		}
-		family := netlink.InetFamily(unix.AF_INET6)
-		if is4 {
-			family = unix.AF_INET
-		}
-		// A kernel without this interface has none of these entries that outlive their traffic by more than a minute.
-		if _, err := netlink.ConntrackDeleteFilters(netlink.ConntrackTable, family, slices.Clip(filters)...); err != nil && !errors.Is(err, syscall.EPROTONOSUPPORT) && !errors.Is(err, syscall.EINVAL) {
-			return fmt.Errorf("forget UDP connections of host ports: %w", err)
-		}
+	}
+	if err := errors.Join(netfilter.ForgetDatagrams(true, numbers[0]), netfilter.ForgetDatagrams(false, numbers[1])); err != nil {
+		return fmt.Errorf("forget UDP connections of host ports: %w", err)
 	}
 	return nil
 }

@@ -14,8 +14,6 @@ func ensureBridge(names, peer, int) error           { return errNotLinux }
 func ensureSysctls(string, peer) error              { return errNotLinux }
 func applyPlan(names, peer, local, int, plan) error { return errNotLinux }
 func writeRules(string, rules) error                { return errNotLinux }
-func tableIsComplete(string) (bool, error)          { return false, errNotLinux }
-func removeTable(string) error                      { return errNotLinux }
 func writePorts(string, []hostPort) error           { return errNotLinux }
 func forgetDatagrams([]hostPort) error              { return errNotLinux }
 

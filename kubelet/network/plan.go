@@ -5,6 +5,8 @@ import (
 	"net"
 	"net/netip"
 	"slices"
+
+	"vigil/netfilter"
 )
 
 // local is what the node's own links say.
@@ -162,32 +164,29 @@ func (x linkIndex) link(a netip.Addr) int {
 	return link
 }
 
-// span is a range of addresses, both ends in it.
-type span struct{ first, last netip.Addr }
-
-// podsAndNodes are the addresses to which packets of pods go with the pod's own address: all pod networks and nodes, of one family. Spans
+// podsAndNodes are the addresses to which packets of pods go with the pod's own address: all pod networks and nodes, of one family. The ranges
 // are sorted, do not overlap and do not touch.
-func podsAndNodes(peers []peer, is4 bool) []span {
-	var spans []span
+func podsAndNodes(peers []peer, is4 bool) []netfilter.Range {
+	var ranges []netfilter.Range
 	for _, p := range peers {
 		for _, c := range p.cidrs {
 			if c.Addr().Is4() == is4 {
-				spans = append(spans, span{c.Addr(), lastOf(c)})
+				ranges = append(ranges, netfilter.Range{First: c.Addr(), Last: lastOf(c)})
 			}
 		}
 		for _, a := range p.addresses {
 			if a.Is4() == is4 {
-				spans = append(spans, span{a, a})
+				ranges = append(ranges, netfilter.Range{First: a, Last: a})
 			}
 		}
 	}
-	slices.SortFunc(spans, func(a, b span) int { return a.first.Compare(b.first) })
-	merged := spans[:0]
-	for _, s := range spans {
+	slices.SortFunc(ranges, func(a, b netfilter.Range) int { return a.First.Compare(b.First) })
+	merged := ranges[:0]
+	for _, s := range ranges {
 		if n := len(merged); n > 0 {
-			if end := &merged[n-1].last; !end.Less(s.first) || end.Next() == s.first {
-				if end.Less(s.last) {
-					*end = s.last
+			if end := &merged[n-1].Last; !end.Less(s.First) || end.Next() == s.First {
+				if end.Less(s.Last) {
+					*end = s.Last
 				}
 				continue
 			}

@@ -88,14 +88,14 @@ func TestPodsAndNodes(t *testing.T) {
 	want := []string{"10.244.0.0-10.244.1.255", "10.244.3.0-10.244.3.255", "192.168.0.1-192.168.0.2", "255.255.255.255-255.255.255.255"}
 	var got []string
 	for _, s := range podsAndNodes(peers, true) {
-		got = append(got, s.first.String()+"-"+s.last.String())
+		got = append(got, s.First.String()+"-"+s.Last.String())
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("IPv4 (-want +got):\n%s", diff)
 	}
 	want, got = []string{"fd00::1-fd00::1", "fd01::-fd01::ffff:ffff:ffff:ffff"}, nil
 	for _, s := range podsAndNodes(peers, false) {
-		got = append(got, s.first.String()+"-"+s.last.String())
+		got = append(got, s.First.String()+"-"+s.Last.String())
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("IPv6 (-want +got):\n%s", diff)

@@ -5,8 +5,9 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/google/nftables"
 	"github.com/vishvananda/netlink"
+
+	"vigil/netfilter"
 )
 
 // Remove takes away all that nodes of a data directory have made in this network namespace: links with our names and its alias, with
@@ -54,7 +55,7 @@ func Left(owner string) ([]string, error) {
 			left = append(left, "link "+link.Attrs().Name)
 		}
 	}
-	tables, err := tablesLike(tablePrefix + hashed(owner, 6) + "-")
+	tables, err := netfilter.Tables(tablePrefix + hashed(owner, 6) + "-")
 	for _, table := range tables {
 		left = append(left, "nftables table "+table)
 	}
@@ -65,32 +66,14 @@ func Left(owner string) ([]string, error) {
 	return left, errors.Join(err, namespacesErr)
 }
 
-func tablesLike(prefix string) ([]string, error) {
-	c, err := nftables.New()
-	if err != nil {
-		return nil, fmt.Errorf("open nftables: %w", err)
-	}
-	tables, err := c.ListTablesOfFamily(nftables.TableFamilyINet)
-	if err != nil {
-		return nil, fmt.Errorf("list nftables tables: %w", err)
-	}
-	var names []string
-	for _, table := range tables {
-		if strings.HasPrefix(table.Name, prefix) {
-			names = append(names, table.Name)
-		}
-	}
-	return names, nil
-}
-
 func removeTables(prefix string) error {
-	names, err := tablesLike(prefix)
+	names, err := netfilter.Tables(prefix)
 	if err != nil {
 		return err
 	}
 	var errs []error
 	for _, name := range names {
-		errs = append(errs, removeTable(name))
+		errs = append(errs, netfilter.RemoveTable(name))
 	}
 	return errors.Join(errs...)
 }

@@ -3,14 +3,16 @@ package network
 import (
 	"net/netip"
 	"slices"
+
+	"vigil/netfilter"
 )
 
 // rules are what dropping and masquerading depend on.
 type rules struct {
 	bridge    string
-	own       []netip.Prefix // pod networks of this node
-	elsewhere bool           // packets of pods to elsewhere are masqueraded
-	near      [2][]span      // where packets of pods keep their address, of IPv4 and of IPv6
+	own       []netip.Prefix       // pod networks of this node
+	elsewhere bool                 // packets of pods to elsewhere are masqueraded
+	near      [2][]netfilter.Range // where packets of pods keep their address, of IPv4 and of IPv6
 }
 
 func (r rules) equal(other rules) bool {
@@ -23,10 +25,10 @@ func (n *Network) syncRules(self peer, peers []peer) error {
 	want := rules{bridge: n.names.bridge, own: self.cidrs, elsewhere: n.config.Mode != ModeNone}
 	if want.elsewhere {
 		everybody := append(slices.Clone(peers), self)
-		want.near = [2][]span{podsAndNodes(everybody, true), podsAndNodes(everybody, false)}
+		want.near = [2][]netfilter.Range{podsAndNodes(everybody, true), podsAndNodes(everybody, false)}
 	}
 	if want.equal(n.rules) {
-		there, err := tableIsComplete(n.names.rules)
+		there, err := netfilter.IsComplete(n.names.rules)
 		if err != nil {
 			return err
 		}

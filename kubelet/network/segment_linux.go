@@ -12,11 +12,11 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/google/nftables"
-	"github.com/google/nftables/expr"
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netns"
 	"golang.org/x/sys/unix"
+
+	"vigil/netfilter"
 )
 
 // Ensure makes the bridge and what lets the nodes reach other machines.
@@ -49,33 +49,13 @@ func (s *Segment) hardware(i int) hardware {
 
 // writeRules lets packets of the nodes to elsewhere leave with the machine's address. Packets between nodes' pods pass the bridge and are none of these.
 func (s *Segment) writeRules() error {
-	c, err := nftables.New()
+	table, err := netfilter.ReplaceTable(s.table())
 	if err != nil {
-		return fmt.Errorf("open nftables: %w", err)
+		return err
 	}
-	table := replaceTable(c, s.table())
-	post := c.AddChain(&nftables.Chain{Name: "postrouting", Table: table, Type: nftables.ChainTypeNAT, Hooknum: nftables.ChainHookPostrouting, Priority: nftables.ChainPriorityNATSource})
-	rule := append(addressIn(source, s.prefix), notToLink(s.bridge())...)
-	rule = append(rule, notTo(s.prefix)...)
-	c.AddRule(&nftables.Rule{Table: table, Chain: post, Exprs: append(rule, masquerade()...)})
-	if err := c.Flush(); err != nil {
-		return fmt.Errorf("write nftables table %s: %w", s.table(), err)
-	}
-	return nil
-}
-
-func notToLink(name string) []expr.Any {
-	return []expr.Any{
-		&expr.Meta{Key: expr.MetaKeyOIFNAME, Register: 1},
-		&expr.Cmp{Op: expr.CmpOpNeq, Register: 1, Data: linkName(name)},
-	}
-}
-
-// notTo turns the last comparison of addressIn around.
-func notTo(p netip.Prefix) []expr.Any {
-	match := addressIn(destination, p)
-	match[len(match)-1].(*expr.Cmp).Op = expr.CmpOpNeq
-	return match
+	post := table.Base("postrouting", netfilter.Postrouting)
+	post.Rule(netfilter.AddressIn(netfilter.Source, s.prefix), netfilter.NotToLink(s.bridge()), netfilter.AddressNotIn(netfilter.Destination, s.prefix), netfilter.Masquerade())
+	return table.Commit()
 }
 
 // Join makes the network namespace of the i-th node, from 1, with its link, or completes what is there of it, and returns its path.

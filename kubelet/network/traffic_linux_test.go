@@ -28,6 +28,7 @@ import (
 	"vigil/apiserver/apiservertest"
 	"vigil/informer"
 	"vigil/internal/nstest"
+	"vigil/netfilter"
 )
 
 // node is a machine of its own: a network namespace in which a Network works.
@@ -471,7 +472,7 @@ func TestHostPorts(t *testing.T) {
 	// Somebody flushes the rules of the machine: the next round brings them back.
 	b.ns.Do(t, func() {
 		for _, table := range []string{b.network.names.rules, b.network.names.ports} {
-			if err := removeTable(table); err != nil {
+			if err := netfilter.RemoveTable(table); err != nil {
 				t.Error(err)
 			}
 		}
@@ -479,8 +480,8 @@ func TestHostPorts(t *testing.T) {
 	b.network.poke()
 	eventually(t, "rules", func() (there bool) {
 		b.ns.Do(t, func() {
-			rules, err := tableIsComplete(b.network.names.rules)
-			ports, portsErr := tableIsComplete(b.network.names.ports)
+			rules, err := netfilter.IsComplete(b.network.names.rules)
+			ports, portsErr := netfilter.IsComplete(b.network.names.ports)
 			if err := errors.Join(err, portsErr); err != nil {
 				t.Error(err)
 			}
@@ -520,7 +521,7 @@ func TestHostPorts(t *testing.T) {
 		}
 	}
 	b.ns.Do(t, func() {
-		if left, err := tablesLike(b.network.names.ports); err != nil || len(left) > 0 {
+		if left, err := netfilter.Tables(b.network.names.ports); err != nil || len(left) > 0 {
 			t.Errorf("without ports: %v, %v", left, err)
 		}
 	})
