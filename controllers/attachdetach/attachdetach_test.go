@@ -3,6 +3,7 @@ package attachdetach_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -118,15 +119,15 @@ func (w *world) deletePod(name string) {
 func (w *world) attachment(claim, node string) *storagev1.VolumeAttachment {
 	w.t.Helper()
 	var a *storagev1.VolumeAttachment
-	w.Eventually(func(ctx context.Context) string {
+	w.Eventually(func(ctx context.Context) error {
 		var err error
 		if a, err = w.Client.StorageV1().VolumeAttachments().Get(ctx, name(claim, node), metav1.GetOptions{}); err != nil {
-			return err.Error()
+			return err
 		}
 		if a.DeletionTimestamp != nil {
-			return "the attachment is being deleted"
+			return errors.New("the attachment is being deleted")
 		}
-		return ""
+		return nil
 	})
 	return a
 }
@@ -148,12 +149,12 @@ func (w *world) attach(claim, node string) {
 // detach is the external attacher again: it waits until an attachment is being deleted, and lets it go.
 func (w *world) detach(claim, node string) {
 	w.t.Helper()
-	w.Eventually(func(ctx context.Context) string {
+	w.Eventually(func(ctx context.Context) error {
 		a, err := w.Client.StorageV1().VolumeAttachments().Get(ctx, name(claim, node), metav1.GetOptions{})
 		if err != nil || a.DeletionTimestamp == nil {
-			return fmt.Sprintf("the attachment stays: %v", err)
+			return fmt.Errorf("the attachment stays: %v", err)
 		}
-		return ""
+		return nil
 	})
 	_, err := w.Client.StorageV1().VolumeAttachments().Patch(w.t.Context(), name(claim, node), types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
 	w.must(err)
@@ -178,18 +179,18 @@ func (w *world) attached(node string, claims ...string) {
 	for _, claim := range claims {
 		want = append(want, corev1.AttachedVolume{Name: corev1.UniqueVolumeName("kubernetes.io/csi/" + driver + "^handle-" + claim)})
 	}
-	w.Eventually(func(ctx context.Context) string {
+	w.Eventually(func(ctx context.Context) error {
 		n, err := w.Client.CoreV1().Nodes().Get(ctx, node, metav1.GetOptions{})
 		if err != nil || fmt.Sprint(n.Status.VolumesAttached) != fmt.Sprint(want) {
-			return fmt.Sprintf("attached is %v, not %v (%v)", n.Status.VolumesAttached, want, err)
+			return fmt.Errorf("attached is %v, not %v (%v)", n.Status.VolumesAttached, want, err)
 		}
-		return ""
+		return nil
 	})
 }
 
 func (w *world) event(pod, reason, text string) {
 	w.t.Helper()
-	w.Eventually(func(ctx context.Context) string { return w.HasEvent(ctx, pod, reason, text) })
+	w.Eventually(func(ctx context.Context) error { return w.HasEvent(ctx, pod, reason, text) })
 }
 
 func inUse(claims ...string) map[string]any {

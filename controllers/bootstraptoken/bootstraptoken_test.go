@@ -2,6 +2,7 @@ package bootstraptoken_test
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"time"
 
@@ -45,13 +46,13 @@ func TestTokenCleaner(t *testing.T) {
 		token("aaaaaa", map[string]string{"expiration": "2020-01-01T00:00:00Z"}), token("bbbbbb", map[string]string{"expiration": soon}),
 		token("cccccc", map[string]string{"expiration": "2099-01-01T00:00:00Z"}), token("dddddd", nil))
 	env.Run(bootstraptoken.NewTokenCleaner(bootstraptoken.Config{Client: env.Client, Informers: env.Informers, Logger: env.Logger}).Run)
-	env.Eventually(func(ctx context.Context) string {
+	env.Eventually(func(ctx context.Context) error {
 		for _, id := range []string{"aaaaaa", "bbbbbb"} {
 			if _, err := env.Client.CoreV1().Secrets("kube-system").Get(ctx, "bootstrap-token-"+id, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
-				return "token " + id + " has ended and is there"
+				return errors.New("token " + id + " has ended and is there")
 			}
 		}
-		return ""
+		return nil
 	})
 	for _, id := range []string{"cccccc", "dddddd"} {
 		if _, err := env.Client.CoreV1().Secrets("kube-system").Get(t.Context(), "bootstrap-token-"+id, metav1.GetOptions{}); err != nil {
@@ -78,11 +79,11 @@ func TestSigner(t *testing.T) {
 		}
 		return info.Data
 	}
-	env.Eventually(func(ctx context.Context) string {
+	env.Eventually(func(ctx context.Context) error {
 		if data := read(ctx); len(data) != 2 || data["jws-kubeconfig-aaaaaa"] == "" {
-			return "signatures are not as they should be"
+			return errors.New("signatures are not as they should be")
 		}
-		return ""
+		return nil
 	})
 	// As kubeadm join checks it.
 	signed, err := jose.ParseDetached(read(t.Context())["jws-kubeconfig-aaaaaa"], []byte(content))
@@ -98,10 +99,10 @@ func TestSigner(t *testing.T) {
 	if err := env.Client.CoreV1().Secrets("kube-system").Delete(t.Context(), "bootstrap-token-aaaaaa", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	env.Eventually(func(ctx context.Context) string {
+	env.Eventually(func(ctx context.Context) error {
 		if len(read(ctx)) != 1 {
-			return "the signature of a token that is gone is there"
+			return errors.New("the signature of a token that is gone is there")
 		}
-		return ""
+		return nil
 	})
 }

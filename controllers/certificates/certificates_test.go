@@ -8,6 +8,7 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
+	"errors"
 	"net"
 	"os"
 	"path/filepath"
@@ -127,20 +128,20 @@ func TestSigning(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			env.Eventually(func(ctx context.Context) string {
+			env.Eventually(func(ctx context.Context) error {
 				csr, err = requests.Get(ctx, csr.Name, metav1.GetOptions{})
 				if err != nil {
-					return err.Error()
+					return err
 				}
 				for _, c := range csr.Status.Conditions {
 					if c.Type == certificatesv1.CertificateFailed {
-						return ""
+						return nil
 					}
 				}
 				if len(csr.Status.Certificate) == 0 {
-					return "no certificate and no failure"
+					return errors.New("no certificate and no failure")
 				}
-				return ""
+				return nil
 			})
 			if tc.failed != "" {
 				last := csr.Status.Conditions[len(csr.Status.Conditions)-1]

@@ -43,19 +43,19 @@ func TestAggregation(t *testing.T) {
 	}
 	has := func(name, want string) {
 		t.Helper()
-		env.Eventually(func(ctx context.Context) string {
+		env.Eventually(func(ctx context.Context) error {
 			r, err := roles.Get(ctx, name, metav1.GetOptions{})
 			if err != nil {
-				return err.Error()
+				return err
 			}
 			var got []string
 			for _, rule := range r.Rules {
 				got = append(got, rule.Resources...)
 			}
 			if strings.Join(got, " ") != want {
-				return fmt.Sprintf("role %s has %v, want %s", name, got, want)
+				return fmt.Errorf("role %s has %v, want %s", name, got, want)
 			}
-			return ""
+			return nil
 		})
 	}
 	create(role("admin", "", "admin"))

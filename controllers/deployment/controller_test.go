@@ -14,6 +14,7 @@ import (
 
 	"vigil/controllers/internal/controllertest"
 	"vigil/controllers/replicaset"
+	"vigil/internal/eventually"
 )
 
 type fixture struct{ *controllertest.Cluster }
@@ -102,7 +103,7 @@ func (s story) sets() map[string]*appsv1.ReplicaSet {
 func (s story) eventually(what string, holds func(*appsv1.Deployment) bool) *appsv1.Deployment {
 	s.Helper()
 	var d *appsv1.Deployment
-	controllertest.Eventually(s, what, func() bool {
+	eventually.True(s, what, func() bool {
 		d = s.get()
 		return holds(d)
 	})
@@ -123,7 +124,7 @@ func (s story) complete() *appsv1.Deployment {
 // sizes waits until the sets of two images have these sizes.
 func (s story) sizes(old, fresh string, oldSize, freshSize int32) {
 	s.Helper()
-	controllertest.Eventually(s, fmt.Sprintf("%s has %d and %s %d", old, oldSize, fresh, freshSize), func() bool {
+	eventually.True(s, fmt.Sprintf("%s has %d and %s %d", old, oldSize, fresh, freshSize), func() bool {
 		sets := s.sets()
 		return sets[old] != nil && sets[fresh] != nil && *sets[old].Spec.Replicas == oldSize && *sets[fresh].Spec.Replicas == freshSize
 	})
@@ -234,7 +235,7 @@ func (s story) writtenWithStatus(d *appsv1.Deployment) {
 // scaledToNothing waits for the event of the last step down, which may be of one pod or, when new ones were quick, of several.
 func (s story) scaledToNothing(set string) {
 	s.Helper()
-	controllertest.Eventually(s, "event: replica set "+set+" scaled down to 0", func() bool {
+	eventually.True(s, "event: replica set "+set+" scaled down to 0", func() bool {
 		events, err := s.Client.CoreV1().Events(s.namespace).List(s.Context(), metav1.ListOptions{})
 		if err != nil {
 			s.Fatal(err)
@@ -320,7 +321,7 @@ func tellHistory(s story) {
 		s.image(image)
 	}
 	s.complete()
-	controllertest.Eventually(s, "only the last two sets are left", func() bool {
+	eventually.True(s, "only the last two sets are left", func() bool {
 		sets := s.sets()
 		return len(sets) == 2 && sets["three"] != nil && sets["four"] != nil
 	})
@@ -373,7 +374,7 @@ func tellAdoption(s story) {
 	if _, err := s.Client.AppsV1().ReplicaSets(s.namespace).Patch(s.Context(), "orphan", types.MergePatchType, []byte(`{"metadata":{"labels":{"app":"other"}}}`), metav1.PatchOptions{}); err != nil {
 		s.Fatal(err)
 	}
-	controllertest.Eventually(s, "the set is let go when it no longer matches, and another one made", func() bool {
+	eventually.True(s, "the set is let go when it no longer matches, and another one made", func() bool {
 		list, err := s.Client.AppsV1().ReplicaSets(s.namespace).List(s.Context(), metav1.ListOptions{})
 		if err != nil {
 			s.Fatal(err)

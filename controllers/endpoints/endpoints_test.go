@@ -35,10 +35,10 @@ func TestEndpoints(t *testing.T) {
 	// want waits until the Endpoints of a Service show these addresses.
 	want := func(service, ready, notReady string) {
 		t.Helper()
-		env.Eventually(func(ctx context.Context) string {
+		env.Eventually(func(ctx context.Context) error {
 			ep, err := core.Endpoints("default").Get(ctx, service, metav1.GetOptions{})
 			if err != nil {
-				return err.Error()
+				return err
 			}
 			var haveReady, haveNot string
 			for _, s := range ep.Subsets {
@@ -50,9 +50,9 @@ func TestEndpoints(t *testing.T) {
 				}
 			}
 			if haveReady != ready || haveNot != notReady {
-				return fmt.Sprintf("%s has ready %q, not ready %q; want %q, %q", service, haveReady, haveNot, ready, notReady)
+				return fmt.Errorf("%s has ready %q, not ready %q; want %q, %q", service, haveReady, haveNot, ready, notReady)
 			}
-			return ""
+			return nil
 		})
 	}
 	must(core.Services("default").Create(ctx, &corev1.Service{
@@ -102,11 +102,11 @@ func TestEndpoints(t *testing.T) {
 	}, metav1.CreateOptions{}))
 
 	must(nil, core.Services("default").Delete(ctx, "web", metav1.DeleteOptions{}))
-	env.Eventually(func(ctx context.Context) string {
+	env.Eventually(func(ctx context.Context) error {
 		if _, err := core.Endpoints("default").Get(ctx, "web", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
-			return fmt.Sprintf("endpoints without service: %v", err)
+			return fmt.Errorf("endpoints without service: %v", err)
 		}
-		return ""
+		return nil
 	})
 	want("manual", "10.1.1.1:80", "")
 	want("alone", "", "")

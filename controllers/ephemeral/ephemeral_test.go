@@ -40,20 +40,20 @@ func TestClaimsOfPods(t *testing.T) {
 		}
 		pods[name] = pod
 	}
-	env.Eventually(func(ctx context.Context) string {
+	env.Eventually(func(ctx context.Context) error {
 		return env.HasEvent(ctx, "q", "FailedBinding", "ephemeral volume: PVC default/q-v was not created for pod default/q (pod is not owner)")
 	})
 	made := func() (uid types.UID) {
-		env.Eventually(func(ctx context.Context) string {
+		env.Eventually(func(ctx context.Context) error {
 			claim, err := claims.Get(ctx, "p-v", metav1.GetOptions{})
 			if err != nil {
-				return err.Error()
+				return err
 			}
 			if !metav1.IsControlledBy(claim, pods["p"]) || claim.Labels["a"] != "b" || claim.DeletionTimestamp != nil {
-				return fmt.Sprintf("the claim: %+v", claim.ObjectMeta)
+				return fmt.Errorf("the claim: %+v", claim.ObjectMeta)
 			}
 			uid = claim.UID
-			return ""
+			return nil
 		})
 		return uid
 	}

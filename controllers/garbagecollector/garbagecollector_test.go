@@ -69,14 +69,14 @@ func (h *house) delete(name string, policy metav1.DeletionPropagation) {
 
 func (h *house) gone(names ...string) {
 	h.T.Helper()
-	h.Eventually(func(ctx context.Context) string {
+	h.Eventually(func(ctx context.Context) error {
 		for _, name := range names {
 			cm, err := h.Client.CoreV1().ConfigMaps(ns).Get(ctx, name, metav1.GetOptions{})
 			if !apierrors.IsNotFound(err) {
-				return fmt.Sprintf("%s is still there: %v, deleted %v, finalizers %v, owners %v", name, err, cm.DeletionTimestamp, cm.Finalizers, cm.OwnerReferences)
+				return fmt.Errorf("%s is still there: %v, deleted %v, finalizers %v, owners %v", name, err, cm.DeletionTimestamp, cm.Finalizers, cm.OwnerReferences)
 			}
 		}
-		return ""
+		return nil
 	})
 }
 
@@ -84,15 +84,15 @@ func (h *house) gone(names ...string) {
 func (h *house) until(name, what string, holds func(*corev1.ConfigMap) bool) *corev1.ConfigMap {
 	h.T.Helper()
 	var cm *corev1.ConfigMap
-	h.Eventually(func(ctx context.Context) string {
+	h.Eventually(func(ctx context.Context) error {
 		var err error
 		if cm, err = h.Client.CoreV1().ConfigMaps(ns).Get(ctx, name, metav1.GetOptions{}); err != nil {
-			return fmt.Sprintf("get %s: %v", name, err)
+			return fmt.Errorf("get %s: %v", name, err)
 		}
 		if !holds(cm) {
-			return fmt.Sprintf("%s is not %s: %+v", name, what, cm.ObjectMeta)
+			return fmt.Errorf("%s is not %s: %+v", name, what, cm.ObjectMeta)
 		}
-		return ""
+		return nil
 	})
 	return cm
 }
@@ -216,7 +216,7 @@ func TestCollect(t *testing.T) {
 		if _, err := h.Client.CoreV1().Nodes().Create(t.Context(), node, metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
 		}
-		h.Eventually(func(ctx context.Context) string {
+		h.Eventually(func(ctx context.Context) error {
 			return h.HasEvent(ctx, "odd", "OwnerRefInvalidNamespace", `ownerRef [v1/ConfigMap, namespace: , name: absent, uid: absent-1] does not exist in namespace ""`)
 		})
 		if got, err := h.Client.CoreV1().Nodes().Get(t.Context(), "odd", metav1.GetOptions{}); err != nil || got.DeletionTimestamp != nil {
@@ -232,9 +232,9 @@ func TestCollect(t *testing.T) {
 		if _, err := h.Client.CoreV1().ConfigMaps("kube-public").Create(t.Context(), far, metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
 		}
-		h.Eventually(func(ctx context.Context) string {
+		h.Eventually(func(ctx context.Context) error {
 			if _, err := h.Client.CoreV1().ConfigMaps("kube-public").Get(ctx, "far", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
-				return fmt.Sprintf("far is still there: %v", err)
+				return fmt.Errorf("far is still there: %v", err)
 			}
 			return h.HasEvent(ctx, "far", "OwnerRefInvalidNamespace", `does not exist in namespace "kube-public"`)
 		})

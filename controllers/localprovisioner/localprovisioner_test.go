@@ -52,12 +52,12 @@ func start(t *testing.T) *world {
 		_, err = env.Client.CoreV1().Nodes().Create(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{corev1.LabelHostname: "host-" + name}}}, metav1.CreateOptions{})
 		w.must(err)
 	}
-	w.Eventually(func(ctx context.Context) string {
+	w.Eventually(func(ctx context.Context) error {
 		node, err := env.Client.CoreV1().Nodes().Get(ctx, "n", metav1.GetOptions{})
 		if err != nil || node.Annotations[localvolume.DirAnnotation] != w.dir {
-			return fmt.Sprintf("the node does not say where its volumes are: %v", err)
+			return fmt.Errorf("the node does not say where its volumes are: %v", err)
 		}
-		return ""
+		return nil
 	})
 	_, err = env.Client.StorageV1().StorageClasses().Create(t.Context(), &storagev1.StorageClass{
 		ObjectMeta: metav1.ObjectMeta{Name: class}, Provisioner: localvolume.Provisioner, VolumeBindingMode: new(storagev1.VolumeBindingWaitForFirstConsumer),
@@ -95,16 +95,16 @@ func (w *world) claim(name, node string, change func(*corev1.PersistentVolumeCla
 func (w *world) volume(claim *corev1.PersistentVolumeClaim) *corev1.PersistentVolume {
 	w.t.Helper()
 	var pv *corev1.PersistentVolume
-	w.Eventually(func(ctx context.Context) string {
+	w.Eventually(func(ctx context.Context) error {
 		c, err := w.Client.CoreV1().PersistentVolumeClaims("default").Get(ctx, claim.Name, metav1.GetOptions{})
 		if err != nil || c.Status.Phase != corev1.ClaimBound {
-			return fmt.Sprintf("claim %s is not bound: %v", claim.Name, err)
+			return fmt.Errorf("claim %s is not bound: %v", claim.Name, err)
 		}
 		pv, err = w.Client.CoreV1().PersistentVolumes().Get(ctx, c.Spec.VolumeName, metav1.GetOptions{})
 		if err != nil {
-			return err.Error()
+			return err
 		}
-		return ""
+		return nil
 	})
 	return pv
 }
@@ -129,10 +129,10 @@ func (w *world) free(patch func() error) {
 // gone waits until a volume is deleted; its protection is that of another controller.
 func (w *world) gone(name string) {
 	w.t.Helper()
-	w.Eventually(func(ctx context.Context) string {
+	w.Eventually(func(ctx context.Context) error {
 		pv, err := w.Client.CoreV1().PersistentVolumes().Get(ctx, name, metav1.GetOptions{})
 		if apierrors.IsNotFound(err) {
-			return ""
+			return nil
 		}
 		if err == nil && pv.DeletionTimestamp != nil && len(pv.Finalizers) == 1 && pv.Finalizers[0] == "kubernetes.io/pv-protection" {
 			w.free(func() error {
@@ -140,7 +140,7 @@ func (w *world) gone(name string) {
 				return err
 			})
 		}
-		return fmt.Sprintf("volume %s is there (%v)", name, err)
+		return fmt.Errorf("volume %s is there (%v)", name, err)
 	})
 }
 
@@ -153,7 +153,7 @@ func TestLife(t *testing.T) {
 		pv.Spec.NodeAffinity.Required.NodeSelectorTerms[0].MatchExpressions[0].Values[0] != "host-n" || pv.Annotations["pv.kubernetes.io/provisioned-by"] != "vigil.dev/local" {
 		t.Errorf("the volume is %+v", pv)
 	}
-	w.Eventually(func(ctx context.Context) string {
+	w.Eventually(func(ctx context.Context) error {
 		return w.HasEvent(ctx, "c", "ProvisioningSucceeded", "Successfully provisioned volume "+pv.Name)
 	})
 	// What the node makes when a pod first mounts the volume, with a way out of it.
@@ -174,12 +174,12 @@ func TestLife(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	w.Eventually(func(ctx context.Context) string {
+	w.Eventually(func(ctx context.Context) error {
 		node, err := w.Client.CoreV1().Nodes().Get(ctx, "n", metav1.GetOptions{})
 		if err != nil || node.Annotations[localvolume.RemoveAnnotation] != "" || node.Annotations[localvolume.RemovedAnnotation] != "" {
-			return fmt.Sprintf("the node still speaks of the volume: %v %v", node.Annotations, err)
+			return fmt.Errorf("the node still speaks of the volume: %v %v", node.Annotations, err)
 		}
-		return ""
+		return nil
 	})
 }
 
@@ -194,11 +194,11 @@ func TestRetained(t *testing.T) {
 	_, err := volumes.Patch(t.Context(), pv.Name, types.MergePatchType, []byte(`{"spec":{"persistentVolumeReclaimPolicy":"Retain"}}`), metav1.PatchOptions{})
 	w.must(err)
 	w.release(claim)
-	w.Eventually(func(ctx context.Context) string {
+	w.Eventually(func(ctx context.Context) error {
 		if pv, err = volumes.Get(ctx, pv.Name, metav1.GetOptions{}); err != nil || pv.Status.Phase != corev1.VolumeReleased {
-			return fmt.Sprintf("phase %v, %v", pv.Status.Phase, err)
+			return fmt.Errorf("phase %v, %v", pv.Status.Phase, err)
 		}
-		return ""
+		return nil
 	})
 	w.must(volumes.Delete(t.Context(), pv.Name, metav1.DeleteOptions{}))
 	w.gone(pv.Name)
@@ -221,7 +221,7 @@ func TestRefused(t *testing.T) {
 	w := start(t)
 	refused := func(name, why string) {
 		t.Helper()
-		w.Eventually(func(ctx context.Context) string {
+		w.Eventually(func(ctx context.Context) error {
 			return w.HasEvent(ctx, name, "ProvisioningFailed", `failed to provision volume with StorageClass "local": `+why)
 		})
 	}
@@ -243,11 +243,11 @@ func TestRefused(t *testing.T) {
 	refused("fast", "volume attributes classes are not supported")
 	w.claim("elsewhere", "bare", nil)
 	refused("elsewhere", `node "bare" has no local volumes`)
-	w.Eventually(func(ctx context.Context) string {
+	w.Eventually(func(ctx context.Context) error {
 		claim, err := w.Client.CoreV1().PersistentVolumeClaims("default").Get(ctx, "elsewhere", metav1.GetOptions{})
 		if err != nil || claim.Annotations["volume.kubernetes.io/selected-node"] != "" {
-			return fmt.Sprintf("the scheduler cannot select another node: %v", err)
+			return fmt.Errorf("the scheduler cannot select another node: %v", err)
 		}
-		return ""
+		return nil
 	})
 }

@@ -2,6 +2,7 @@ package namespace_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -34,13 +35,13 @@ func conditions(ns *corev1.Namespace) map[corev1.NamespaceConditionType]string {
 	return m
 }
 
-func namespaceGone(env *controllertest.Env, name string) func(context.Context) string {
-	return func(ctx context.Context) string {
+func namespaceGone(env *controllertest.Env, name string) func(context.Context) error {
+	return func(ctx context.Context) error {
 		ns, err := env.Client.CoreV1().Namespaces().Get(ctx, name, metav1.GetOptions{})
 		if apierrors.IsNotFound(err) {
-			return ""
+			return nil
 		}
-		return fmt.Sprintf("%s is still there: %v %v", name, err, conditions(ns))
+		return fmt.Errorf("%s is still there: %v %v", name, err, conditions(ns))
 	}
 }
 
@@ -70,17 +71,17 @@ func TestNamespace_Content(t *testing.T) {
 
 	waitFor := func(want map[corev1.NamespaceConditionType]string) {
 		t.Helper()
-		env.Eventually(func(ctx context.Context) string {
+		env.Eventually(func(ctx context.Context) error {
 			ns, err := core.Namespaces().Get(ctx, "full", metav1.GetOptions{})
 			if err != nil {
-				return err.Error()
+				return err
 			}
 			for condition, text := range want {
 				if have := conditions(ns)[condition]; have != text {
-					return fmt.Sprintf("%s is %q, want %q", condition, have, text)
+					return fmt.Errorf("%s is %q, want %q", condition, have, text)
 				}
 			}
-			return ""
+			return nil
 		})
 	}
 	waitFor(map[corev1.NamespaceConditionType]string{
@@ -132,15 +133,15 @@ func TestNamespace_OtherFinalizer(t *testing.T) {
 		t.Fatal(err)
 	}
 	var left *corev1.Namespace
-	env.Eventually(func(ctx context.Context) string {
+	env.Eventually(func(ctx context.Context) error {
 		var err error
 		if left, err = namespaces.Get(ctx, "shared", metav1.GetOptions{}); err != nil {
-			return err.Error()
+			return err
 		}
 		if len(left.Spec.Finalizers) != 1 {
-			return fmt.Sprint("finalizers ", left.Spec.Finalizers)
+			return errors.New(fmt.Sprint("finalizers ", left.Spec.Finalizers))
 		}
-		return ""
+		return nil
 	})
 	if c := conditions(left)[corev1.NamespaceContentRemaining]; c != "False ContentRemoved: All content successfully removed" {
 		t.Errorf("condition NamespaceContentRemaining is %q", c)

@@ -2,6 +2,7 @@ package nodeipam
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/netip"
@@ -73,15 +74,15 @@ func (c *cluster) remove(name string) {
 func (c *cluster) gets(name string) string {
 	c.t.Helper()
 	var got string
-	c.Eventually(func(ctx context.Context) string {
+	c.Eventually(func(ctx context.Context) error {
 		node, err := c.Client.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
 		if err != nil {
-			return err.Error()
+			return err
 		}
 		if got = strings.Join(node.Spec.PodCIDRs, " "); got == "" || node.Spec.PodCIDR != node.Spec.PodCIDRs[0] {
-			return name + " has no network"
+			return errors.New(name + " has no network")
 		}
-		return ""
+		return nil
 	})
 	return got
 }
@@ -104,7 +105,7 @@ func TestController(t *testing.T) {
 	c.want("b", "10.0.3.0/24 fd00:0:0:1::/64")
 
 	c.create("c") // three pieces of four are taken, and Services have one
-	c.Eventually(func(ctx context.Context) string {
+	c.Eventually(func(ctx context.Context) error {
 		return c.HasEvent(ctx, "c", "CIDRNotAvailable", "Node c status is now: CIDRNotAvailable")
 	})
 	stop()

@@ -3,6 +3,7 @@ package nodelifecycle
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -129,31 +130,31 @@ func (f *farm) pod(name, node string, tolerations ...corev1.Toleration) {
 func (f *farm) until(node, want string) *corev1.Node {
 	f.t.Helper()
 	var n *corev1.Node
-	f.Eventually(func(ctx context.Context) string {
+	f.Eventually(func(ctx context.Context) error {
 		var err error
 		if n, err = f.Client.CoreV1().Nodes().Get(ctx, node, metav1.GetOptions{}); err != nil {
-			return err.Error()
+			return err
 		}
 		have := []string{string(ready(n)) + ":"}
 		for _, t := range n.Spec.Taints {
 			have = append(have, strings.TrimPrefix(t.Key, "node.kubernetes.io/")+":"+string(t.Effect))
 		}
 		if got := strings.Join(have, " "); got != want {
-			return fmt.Sprintf("%s is %q, want %q", node, got, want)
+			return fmt.Errorf("%s is %q, want %q", node, got, want)
 		}
-		return ""
+		return nil
 	})
 	return n
 }
 
 func (f *farm) untilPod(name string, holds func(*corev1.Pod, error) bool) {
 	f.t.Helper()
-	f.Eventually(func(ctx context.Context) string {
+	f.Eventually(func(ctx context.Context) error {
 		p, err := f.Client.CoreV1().Pods("default").Get(ctx, name, metav1.GetOptions{})
 		if !holds(p, err) {
-			return fmt.Sprintf("pod %s: %v, deleted %v, %+v", name, err, p.DeletionTimestamp, p.Status.Conditions)
+			return fmt.Errorf("pod %s: %v, deleted %v, %+v", name, err, p.DeletionTimestamp, p.Status.Conditions)
 		}
-		return ""
+		return nil
 	})
 }
 
@@ -194,18 +195,19 @@ func TestNode_SilentAndBack(t *testing.T) {
 		})
 	}
 	f.untilPod("elsewhere", func(p *corev1.Pod, err error) bool { return err == nil && podReady(p) })
-	f.Eventually(func(ctx context.Context) string {
-		return f.HasEvent(ctx, "silent", "NodeNotReady", "Node silent status is now: NodeNotReady") +
-			f.HasEvent(ctx, "silent", "RegisteredNode", "Node silent event: Registered Node silent in Controller") +
-			f.HasEvent(ctx, "stays", "NodeNotReady", "Node is not ready") +
-			f.HasEvent(ctx, "goes", "TaintManagerEviction", "Marking for deletion Pod default/goes")
+	f.Eventually(func(ctx context.Context) error {
+		return errors.Join(
+			f.HasEvent(ctx, "silent", "NodeNotReady", "Node silent status is now: NodeNotReady"),
+			f.HasEvent(ctx, "silent", "RegisteredNode", "Node silent event: Registered Node silent in Controller"),
+			f.HasEvent(ctx, "stays", "NodeNotReady", "Node is not ready"),
+			f.HasEvent(ctx, "goes", "TaintManagerEviction", "Marking for deletion Pod default/goes"))
 	})
 	f.until("alive", "True:")
 
 	f.renew("silent")
 	f.report("silent")
 	f.until("silent", "True:")
-	f.Eventually(func(ctx context.Context) string {
+	f.Eventually(func(ctx context.Context) error {
 		return f.HasEvent(ctx, "later", "TaintManagerEviction", "Cancelling deletion of Pod default/later")
 	})
 }
@@ -246,15 +248,15 @@ func (f *farm) untouched(node, pod string) {
 		if _, err := f.Client.CoreV1().Nodes().Patch(f.t.Context(), node, types.MergePatchType, []byte(`{"spec":{"unschedulable":`+unschedulable+`}}`), metav1.PatchOptions{}); err != nil {
 			f.t.Fatal(err)
 		}
-		f.Eventually(func(ctx context.Context) string {
+		f.Eventually(func(ctx context.Context) error {
 			n, err := f.Client.CoreV1().Nodes().Get(ctx, node, metav1.GetOptions{})
 			if err != nil {
-				return err.Error()
+				return err
 			}
 			if has := slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Key == corev1.TaintNodeUnschedulable }); has != (unschedulable == "true") {
-				return fmt.Sprintf("unschedulable is %s, taints are %v", unschedulable, n.Spec.Taints)
+				return fmt.Errorf("unschedulable is %s, taints are %v", unschedulable, n.Spec.Taints)
 			}
-			return ""
+			return nil
 		})
 	}
 	p, err := f.Client.CoreV1().Pods("default").Get(f.t.Context(), pod, metav1.GetOptions{})
@@ -336,12 +338,12 @@ func TestLabelsOfOld(t *testing.T) {
 	}
 	expect := func(os, arch string) {
 		t.Helper()
-		f.Eventually(func(ctx context.Context) string {
+		f.Eventually(func(ctx context.Context) error {
 			n, err := f.Client.CoreV1().Nodes().Get(ctx, "n", metav1.GetOptions{})
 			if err != nil || n.Labels["beta.kubernetes.io/os"] != os || n.Labels["beta.kubernetes.io/arch"] != arch {
-				return fmt.Sprintf("labels %v, not %s, %s (%v)", n.Labels, os, arch, err)
+				return fmt.Errorf("labels %v, not %s, %s (%v)", n.Labels, os, arch, err)
 			}
-			return ""
+			return nil
 		})
 	}
 	label(`{"kubernetes.io/os":"linux"}`)
@@ -435,19 +437,19 @@ func TestPods_TooManyFinished(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	f.Eventually(func(ctx context.Context) string {
+	f.Eventually(func(ctx context.Context) error {
 		list, err := f.Client.CoreV1().Pods("default").List(ctx, metav1.ListOptions{})
 		if err != nil {
-			return err.Error()
+			return err
 		}
 		var names []string
 		for i := range list.Items {
 			names = append(names, list.Items[i].Name)
 		}
 		if len(names) > 3 {
-			return fmt.Sprintf("there are %v", names)
+			return fmt.Errorf("there are %v", names)
 		}
-		return ""
+		return nil
 	})
 	f.untilPod("running", func(_ *corev1.Pod, err error) bool { return err == nil })
 }

@@ -79,15 +79,15 @@ func (w world) claim(name, size string, class *string, change func(*corev1.Persi
 func (w world) claimIs(name string, phase corev1.PersistentVolumeClaimPhase, volume string) *corev1.PersistentVolumeClaim {
 	w.t.Helper()
 	var claim *corev1.PersistentVolumeClaim
-	w.Eventually(func(ctx context.Context) string {
+	w.Eventually(func(ctx context.Context) error {
 		var err error
 		if claim, err = w.Client.CoreV1().PersistentVolumeClaims("default").Get(ctx, name, metav1.GetOptions{}); err != nil {
-			return err.Error()
+			return err
 		}
 		if claim.Status.Phase != phase || claim.Spec.VolumeName != volume {
-			return fmt.Sprintf("claim %s is %s with volume %q, want %s with %q", name, claim.Status.Phase, claim.Spec.VolumeName, phase, volume)
+			return fmt.Errorf("claim %s is %s with volume %q, want %s with %q", name, claim.Status.Phase, claim.Spec.VolumeName, phase, volume)
 		}
-		return ""
+		return nil
 	})
 	return claim
 }
@@ -95,22 +95,22 @@ func (w world) claimIs(name string, phase corev1.PersistentVolumeClaimPhase, vol
 func (w world) volumeIs(name string, phase corev1.PersistentVolumePhase) *corev1.PersistentVolume {
 	w.t.Helper()
 	var pv *corev1.PersistentVolume
-	w.Eventually(func(ctx context.Context) string {
+	w.Eventually(func(ctx context.Context) error {
 		var err error
 		if pv, err = w.Client.CoreV1().PersistentVolumes().Get(ctx, name, metav1.GetOptions{}); err != nil {
-			return err.Error()
+			return err
 		}
 		if pv.Status.Phase != phase {
-			return fmt.Sprintf("volume %s is %s, want %s", name, pv.Status.Phase, phase)
+			return fmt.Errorf("volume %s is %s, want %s", name, pv.Status.Phase, phase)
 		}
-		return ""
+		return nil
 	})
 	return pv
 }
 
 func (w world) event(name, reason, text string) {
 	w.t.Helper()
-	w.Eventually(func(ctx context.Context) string { return w.HasEvent(ctx, name, reason, text) })
+	w.Eventually(func(ctx context.Context) error { return w.HasEvent(ctx, name, reason, text) })
 }
 
 func (w world) deleteClaim(name string) {

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"vigil/controllers/internal/controllertest"
+	"vigil/internal/eventually"
 )
 
 type fixture struct {
@@ -59,7 +60,7 @@ func (f fixture) pods(t testing.TB, namespace, selector string) []corev1.Pod {
 func (f fixture) settled(t testing.TB, namespace string, size int32) *appsv1.ReplicaSet {
 	t.Helper()
 	var set *appsv1.ReplicaSet
-	controllertest.Eventually(t, "replica set settles", func() bool {
+	eventually.True(t, "replica set settles", func() bool {
 		var err error
 		if set, err = f.Client.AppsV1().ReplicaSets(namespace).Get(t.Context(), "web", metav1.GetOptions{}); err != nil {
 			t.Fatal(err)
@@ -114,7 +115,7 @@ func TestController(t *testing.T) {
 		if _, err := f.Client.CoreV1().Pods(ns).UpdateStatus(t.Context(), &failed, metav1.UpdateOptions{}); err != nil {
 			t.Fatal(err)
 		}
-		controllertest.Eventually(t, "both are replaced", func() bool {
+		eventually.True(t, "both are replaced", func() bool {
 			running := 0
 			for _, pod := range f.owned(t, ns, set.UID) {
 				if pod.Status.Phase == corev1.PodRunning && pod.Name != before[0].Name {
@@ -144,7 +145,7 @@ func TestController(t *testing.T) {
 		if _, err := f.Client.CoreV1().Pods(ns).Patch(t.Context(), "orphan", types.MergePatchType, relabel, metav1.PatchOptions{}); err != nil {
 			t.Fatal(err)
 		}
-		controllertest.Eventually(t, "the pod is let go and replaced", func() bool {
+		eventually.True(t, "the pod is let go and replaced", func() bool {
 			released := f.pods(t, ns, "app=other")
 			return len(released) == 1 && len(released[0].OwnerReferences) == 0 && len(f.owned(t, ns, set.UID)) == 2
 		})
@@ -161,7 +162,7 @@ func TestController(t *testing.T) {
 		if _, err := f.Client.CoreV1().Pods(ns).Create(t.Context(), late, metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
 		}
-		controllertest.Eventually(t, "the surplus pod goes: the one that is not ready", func() bool {
+		eventually.True(t, "the surplus pod goes: the one that is not ready", func() bool {
 			pods := f.pods(t, ns, "")
 			return len(pods) == 1 && pods[0].Name != "late" && metav1.IsControlledBy(&pods[0], set)
 		})
@@ -175,7 +176,7 @@ func TestController(t *testing.T) {
 		f.Refuse.Store(&refuse)
 		f.create(t, ns, 3)
 		f.HasEvent(t, ns, "web", "FailedCreate", "Error creating: refused")
-		controllertest.Eventually(t, "condition ReplicaFailure", func() bool {
+		eventually.True(t, "condition ReplicaFailure", func() bool {
 			set, err := f.Client.AppsV1().ReplicaSets(ns).Get(t.Context(), "web", metav1.GetOptions{})
 			if err != nil {
 				t.Fatal(err)
@@ -197,7 +198,7 @@ func TestController(t *testing.T) {
 		if err := f.Client.AppsV1().ReplicaSets(ns).Delete(t.Context(), "web", metav1.DeleteOptions{PropagationPolicy: &background}); err != nil {
 			t.Fatal(err)
 		}
-		controllertest.Eventually(t, "nothing is remembered of the set", func() bool {
+		eventually.True(t, "nothing is remembered of the set", func() bool {
 			f.controller.mu.Lock()
 			defer f.controller.mu.Unlock()
 			_, kept := f.controller.deleted[set.UID]

@@ -41,32 +41,32 @@ func limit(env *controllertest.Env, name string, hard map[string]string) {
 	if _, err := env.Client.CoreV1().ResourceQuotas("default").Create(env.T.Context(), q, metav1.CreateOptions{}); err != nil {
 		env.T.Fatal(err)
 	}
-	env.Eventually(func(ctx context.Context) string {
+	env.Eventually(func(ctx context.Context) error {
 		q, err := env.Client.CoreV1().ResourceQuotas("default").Get(ctx, name, metav1.GetOptions{})
 		if err != nil {
-			return err.Error()
+			return err
 		}
 		if len(q.Status.Used) != len(list) {
-			return fmt.Sprintf("used is %v", q.Status.Used)
+			return fmt.Errorf("used is %v", q.Status.Used)
 		}
-		return ""
+		return nil
 	})
 }
 
 // shows waits until a quota shows amounts as used.
 func shows(env *controllertest.Env, name string, used map[string]string) {
 	env.T.Helper()
-	env.Eventually(func(ctx context.Context) string {
+	env.Eventually(func(ctx context.Context) error {
 		q, err := env.Client.CoreV1().ResourceQuotas("default").Get(ctx, name, metav1.GetOptions{})
 		if err != nil {
-			return err.Error()
+			return err
 		}
 		for of, want := range used {
 			if have := q.Status.Used[corev1.ResourceName(of)]; have.Cmp(resource.MustParse(want)) != 0 {
-				return fmt.Sprintf("%s: %s used, want %s", of, have.String(), want)
+				return fmt.Errorf("%s: %s used, want %s", of, have.String(), want)
 			}
 		}
-		return ""
+		return nil
 	})
 }
 

@@ -20,20 +20,20 @@ func TestServiceAccount(t *testing.T) {
 	c := serviceaccount.New(serviceaccount.Config{Client: env.Client, Informers: env.Informers, RootCA: []byte(ca), Logger: env.Logger})
 	env.Run(c.Run)
 	core := env.Client.CoreV1()
-	complete := func(namespace string) func(context.Context) string {
-		return func(ctx context.Context) string {
+	complete := func(namespace string) func(context.Context) error {
+		return func(ctx context.Context) error {
 			account, err := core.ServiceAccounts(namespace).Get(ctx, "default", metav1.GetOptions{})
 			if err != nil || account.DeletionTimestamp != nil {
-				return fmt.Sprintf("account in %s: %v", namespace, err)
+				return fmt.Errorf("account in %s: %v", namespace, err)
 			}
 			cm, err := core.ConfigMaps(namespace).Get(ctx, "kube-root-ca.crt", metav1.GetOptions{})
 			if err != nil {
-				return fmt.Sprintf("config map in %s: %v", namespace, err)
+				return fmt.Errorf("config map in %s: %v", namespace, err)
 			}
 			if len(cm.Data) != 1 || cm.Data["ca.crt"] != ca || cm.Annotations["kubernetes.io/description"] == "" {
-				return fmt.Sprintf("config map in %s: data %v, annotations %v", namespace, cm.Data, cm.Annotations)
+				return fmt.Errorf("config map in %s: data %v, annotations %v", namespace, cm.Data, cm.Annotations)
 			}
-			return ""
+			return nil
 		}
 	}
 	env.Eventually(complete("default"))
@@ -47,12 +47,12 @@ func TestServiceAccount(t *testing.T) {
 	if err := core.ServiceAccounts("later").Delete(t.Context(), "default", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	env.Eventually(func(ctx context.Context) string {
+	env.Eventually(func(ctx context.Context) error {
 		again, err := core.ServiceAccounts("later").Get(ctx, "default", metav1.GetOptions{})
 		if err != nil || again.UID == account.UID {
-			return fmt.Sprintf("not made again: %v", err)
+			return fmt.Errorf("not made again: %v", err)
 		}
-		return ""
+		return nil
 	})
 	if err := core.ConfigMaps("later").Delete(t.Context(), "kube-root-ca.crt", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)

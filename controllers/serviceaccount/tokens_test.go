@@ -75,24 +75,24 @@ func TestTokens(t *testing.T) {
 	if _, err := secrets.Create(ctx, tokenSecret("default", "mine", "bot"), metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	filled := func(name string) func(context.Context) string {
-		return func(ctx context.Context) string {
+	filled := func(name string) func(context.Context) error {
+		return func(ctx context.Context) error {
 			s, err := secrets.Get(ctx, name, metav1.GetOptions{})
 			if err != nil {
-				return err.Error()
+				return err
 			}
 			if string(s.Data["ca.crt"]) != ca || string(s.Data["namespace"]) != "default" || len(s.Data["token"]) == 0 || s.Annotations[corev1.ServiceAccountUIDKey] != string(bot.UID) {
-				return fmt.Sprintf("secret %s: annotations %v, data %q", name, s.Annotations, s.Data)
+				return fmt.Errorf("secret %s: annotations %v, data %q", name, s.Annotations, s.Data)
 			}
-			return ""
+			return nil
 		}
 	}
-	missing := func(name string) func(context.Context) string {
-		return func(ctx context.Context) string {
+	missing := func(name string) func(context.Context) error {
+		return func(ctx context.Context) error {
 			if _, err := secrets.Get(ctx, name, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
-				return fmt.Sprintf("secret %s: %v, want not found", name, err)
+				return fmt.Errorf("secret %s: %v, want not found", name, err)
 			}
-			return ""
+			return nil
 		}
 	}
 	env.Eventually(filled("mine"))
@@ -128,12 +128,12 @@ func TestTokens(t *testing.T) {
 	if err := secrets.Delete(ctx, "mine", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	env.Eventually(func(ctx context.Context) string {
+	env.Eventually(func(ctx context.Context) error {
 		now, err := accounts.Get(ctx, "bot", metav1.GetOptions{})
 		if err != nil || len(now.Secrets) != 1 || now.Secrets[0].Name != "other" {
-			return fmt.Sprintf("secrets of the account: %v, %v", now.Secrets, err)
+			return fmt.Errorf("secrets of the account: %v, %v", now.Secrets, err)
 		}
-		return ""
+		return nil
 	})
 
 	// With the account its Secrets go, also when another of that name takes its place at once.
@@ -212,14 +212,14 @@ func TestCleaner(t *testing.T) {
 	clean := func(after int) {
 		t.Helper()
 		now = today.AddDate(0, 0, after)
-		env.Eventually(func(ctx context.Context) string {
+		env.Eventually(func(ctx context.Context) error {
 			if err := c.Clean(ctx); err != nil {
-				return err.Error()
+				return err
 			}
 			if got := have(ctx); fmt.Sprint(got) != fmt.Sprint(want) {
-				return fmt.Sprintf("after %d days\n have %v\n want %v", after, got, want)
+				return fmt.Errorf("after %d days\n have %v\n want %v", after, got, want)
 			}
-			return ""
+			return nil
 		})
 	}
 	clean(364) // not watched for a year yet

@@ -2,6 +2,8 @@ package servicecidr
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -32,25 +34,25 @@ func TestLife(t *testing.T) {
 	}
 	is := func(name string, status metav1.ConditionStatus, reason string) {
 		t.Helper()
-		env.Eventually(func(ctx context.Context) string {
+		env.Eventually(func(ctx context.Context) error {
 			cidr, err := cidrs.Get(ctx, name, metav1.GetOptions{})
 			if err != nil {
-				return err.Error()
+				return err
 			}
 			condition := meta.FindStatusCondition(cidr.Status.Conditions, networkingv1.ServiceCIDRConditionReady)
 			if condition == nil || condition.Status != status || condition.Reason != reason || !slices.Contains(cidr.Finalizers, finalizer) {
-				return name + " is not " + string(status) + " " + reason
+				return fmt.Errorf("%s is not %s %s", name, status, reason)
 			}
-			return ""
+			return nil
 		})
 	}
 	gone := func(name string) {
 		t.Helper()
-		env.Eventually(func(ctx context.Context) string {
+		env.Eventually(func(ctx context.Context) error {
 			if _, err := cidrs.Get(ctx, name, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
-				return name + " is still there"
+				return errors.New(name + " is still there")
 			}
-			return ""
+			return nil
 		})
 	}
 	remove := func(name string) {

@@ -58,11 +58,11 @@ func TestClaim(t *testing.T) {
 	must(claims.Delete(ctx, "d", metav1.DeleteOptions{}))
 	gone := func(name string, get func(ctx context.Context) error) {
 		t.Helper()
-		env.Eventually(func(ctx context.Context) string {
+		env.Eventually(func(ctx context.Context) error {
 			if err := get(ctx); !apierrors.IsNotFound(err) {
-				return fmt.Sprintf("%s is there: %v", name, err)
+				return fmt.Errorf("%s is there: %v", name, err)
 			}
-			return ""
+			return nil
 		})
 	}
 	claim := func(name string) func(ctx context.Context) error {
@@ -95,10 +95,10 @@ func TestVolume(t *testing.T) {
 	if err := volumes.Delete(t.Context(), "v", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	env.Eventually(func(ctx context.Context) string {
+	env.Eventually(func(ctx context.Context) error {
 		if _, err := volumes.Get(ctx, "v", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
-			return fmt.Sprintf("still there: %v", err)
+			return fmt.Errorf("still there: %v", err)
 		}
-		return ""
+		return nil
 	})
 }

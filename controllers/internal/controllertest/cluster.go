@@ -6,11 +6,12 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+
+	"vigil/internal/eventually"
 )
 
 // Cluster is an Env with a small kubelet that is easy to steer, and whose API server can be made to refuse requests.
@@ -64,7 +65,7 @@ func (c *Cluster) Namespace(t testing.TB, name string) string {
 // HasEvent waits for an event with a reason and a message about an object.
 func (c *Cluster) HasEvent(t testing.TB, namespace, object, reason, message string) {
 	t.Helper()
-	Eventually(t, "event "+reason+": "+message, func() bool {
+	eventually.True(t, "event "+reason+": "+message, func() bool {
 		events, err := c.Client.CoreV1().Events(namespace).List(t.Context(), metav1.ListOptions{})
 		if err != nil {
 			t.Fatal(err)
@@ -76,19 +77,4 @@ func (c *Cluster) HasEvent(t testing.TB, namespace, object, reason, message stri
 		}
 		return false
 	})
-}
-
-// Eventually waits until something holds, and fails the test when it does not in time.
-func Eventually(t testing.TB, what string, holds func() bool) {
-	t.Helper()
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
-	deadline := time.After(30 * time.Second)
-	for !holds() {
-		select {
-		case <-tick.C:
-		case <-deadline:
-			t.Fatalf("%s: not within 30 s", what)
-		}
-	}
 }

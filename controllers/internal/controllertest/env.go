@@ -11,7 +11,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -24,11 +23,9 @@ import (
 
 	"vigil/apiserver/apiservertest"
 	"vigil/informer"
+	"vigil/internal/eventually"
 	"vigil/internal/leaktest"
 )
-
-// patience is how long a test waits for what must happen: far longer than it takes, since machines may be busy.
-const patience = 5 * time.Minute
 
 // Env is an API server, and what controllers need to work with it.
 type Env struct {
@@ -100,43 +97,24 @@ func (e *Env) Namespace(name string) {
 	}
 }
 
-// Eventually waits until holds returns "", which otherwise says what is still missing, and fails the test when that takes
-// too long.
-func (e *Env) Eventually(holds func(ctx context.Context) string) {
+// Eventually waits until check returns nil; an error says what is still missing.
+func (e *Env) Eventually(check func(ctx context.Context) error) {
 	e.T.Helper()
-	ctx, cancel := context.WithTimeout(e.T.Context(), patience)
-	defer cancel()
-	tick := time.NewTicker(2 * time.Millisecond)
-	defer tick.Stop()
-	missing := "nothing was asked"
-	for {
-		now := holds(ctx)
-		if now == "" {
-			return
-		}
-		if ctx.Err() == nil {
-			missing = now
-		}
-		select {
-		case <-ctx.Done():
-			e.T.Fatalf("not within %v: %s", patience, missing)
-		case <-tick.C:
-		}
-	}
+	eventually.Nil(e.T, "the API has what controllers should have made of it", func() error { return check(e.T.Context()) })
 }
 
-// HasEvent returns "" when there is an event about an object with a reason and a message that contains text.
-func (e *Env) HasEvent(ctx context.Context, name, reason, text string) string {
+// HasEvent returns nil when there is an event about an object with a reason and a message that contains text.
+func (e *Env) HasEvent(ctx context.Context, name, reason, text string) error {
 	events, err := e.Client.CoreV1().Events("").List(ctx, metav1.ListOptions{})
 	if err != nil {
-		return err.Error()
+		return err
 	}
 	if slices.ContainsFunc(events.Items, func(ev corev1.Event) bool {
 		return ev.InvolvedObject.Name == name && ev.Reason == reason && strings.Contains(ev.Message, text)
 	}) {
-		return ""
+		return nil
 	}
-	return fmt.Sprintf("no event %s about %s among %d", reason, name, len(events.Items))
+	return fmt.Errorf("no event %s about %s among %d", reason, name, len(events.Items))
 }
 
 // Main runs a package's tests and fails when goroutines of controllers or informers outlive them. Call it from TestMain.
