@@ -9,12 +9,11 @@ import (
 )
 
 // listForDelete selects what a deletecollection deletes: what a list with the same query shows.
-func (s *Server) listForDelete(ctx context.Context, r *write.Request) (*write.List, error) {
+func (rt *route) listForDelete(ctx context.Context, r *write.Request) (*write.List, error) {
 	opts, err := request.ParseList(r.RawQuery)
 	if err != nil {
 		return nil, err
 	}
-	rt := s.routes[routeKey{r.Kind.GVK.Group, r.Kind.GVK.Version, r.Kind.Resource}]
 	info := request.Info{Namespace: r.Namespace}
 	items, meta, err := read.Select(ctx, &rt.Resource, &info, &opts)
 	if err != nil {

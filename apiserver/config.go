@@ -58,6 +58,7 @@ type Config struct {
 	Authentication Authentication
 
 	Store *store.Store
+	// Kinds is what is served at the start.
 	Kinds *kinds.Table
 	// Answers make the objects of kinds that are not stored and can be read all the same, on each request.
 	Answers map[schema.GroupVersionKind]Answer

@@ -80,7 +80,7 @@ func (c *call) serveConnection(rt *route) {
 
 // admitConnect asks admission whether options may be used.
 func (c *call) admitConnect(ctx context.Context, rt *route, options runtime.Object) error {
-	steps := c.server.admission.For(rt.Kind, c.info.Subresource, admission.Connect)
+	steps := rt.plan.For(c.info.Subresource, admission.Connect)
 	if steps == nil {
 		return nil
 	}
@@ -159,8 +159,8 @@ func (h *hijacker) close() {
 
 // EndpointSlices are those of a Service, as the cache has them.
 func (o objects) EndpointSlices(namespace, service string) ([]*discoveryv1.EndpointSlice, error) {
-	k := o.s.config.Kinds.ByResource(discoveryv1.SchemeGroupVersion.WithResource("endpointslices"))
-	page, err := o.s.cacheOf[k].Snapshot().List(watchcache.Selection{
+	slices := o.s.served.Load().stored[discoveryv1.Resource("endpointslices")]
+	page, err := slices.Cache.Snapshot().List(watchcache.Selection{
 		Namespace: namespace, Labels: labels.SelectorFromSet(labels.Set{discoveryv1.LabelServiceName: service}),
 	}, "", 0)
 	if err != nil {

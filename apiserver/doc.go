@@ -6,6 +6,7 @@
 // Where to look:
 //
 //	config.go, server.go  what it is made of, how it starts and stops
+//	served.go             what is served: rows, routes and documents, one immutable state that is replaced as a whole
 //	handler.go            the way of a request
 //	resource.go           requests for API resources; reads go to package read, writes to package write
 //	paths.go              everything else: health, metrics, version, discovery, OpenAPI, profiling

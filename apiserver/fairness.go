@@ -22,7 +22,7 @@ func (s *Server) newFairness() *flowcontrol.Controller {
 	f := flowcontrol.New(flowcontrol.Config{
 		Concurrency: reads + writes,
 		QueueWait:   flowcontrol.QueueWait(s.requestTimeout),
-		Kinds:       s.config.Kinds,
+		Kinds:       s.Kinds,
 		Cache:       s.Cache,
 		Writer:      s.writer,
 		Prefix:      s.prefix,

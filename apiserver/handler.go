@@ -28,6 +28,7 @@ import (
 // call is one request on its way.
 type call struct {
 	server *Server
+	served *served // when the request began
 	rec    recorder
 	req    *http.Request
 	info   request.Info
@@ -63,7 +64,7 @@ var noCache = []string{"no-cache, private"}
 
 // ServeHTTP is the way of a request.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	c := &call{server: s, req: r, ctx: r.Context(), began: time.Now(), resource: s.other, verb: metrics.Other}
+	c := &call{server: s, served: s.served.Load(), req: r, ctx: r.Context(), began: time.Now(), resource: s.other, verb: metrics.Other}
 	c.rec.ResponseWriter = w
 	defer c.finish()
 
@@ -214,7 +215,7 @@ func (c *call) fail(err error) {
 // notFound is the answer where there is no route: the router of a group version answers with a Status, and where there is no such
 // group version the end of upstream's chain of servers does with a text.
 func (c *call) notFound() {
-	if c.server.versions[schema.GroupVersion{Group: c.info.Group, Version: c.info.Version}] {
+	if c.served.versions[schema.GroupVersion{Group: c.info.Group, Version: c.info.Version}] {
 		c.fail(respond.NoRoute())
 		return
 	}

@@ -21,21 +21,14 @@ import (
 	"vigil/internal/slis"
 )
 
-// paths answers everything that is not an API resource.
+// paths answers for the paths that are no API resources and the same whatever is served. The others (discovery, OpenAPI) are served's.
 type paths struct {
 	exact    map[string]http.Handler
 	prefixes map[string]http.Handler // ending in a slash
-	docs     *discovery.Documents
-	index    []byte // the document at /
 }
 
 func newPaths(s *Server) (*paths, error) {
 	p := &paths{exact: map[string]http.Handler{}, prefixes: map[string]http.Handler{}}
-	var err error
-	if p.docs, err = discovery.Build(s.config.Kinds.All()); err != nil {
-		return nil, err
-	}
-
 	indicators := slis.New()
 	p.exact[slis.Path] = indicators.Handler()
 	checksHealthz, checksLivez, checksReadyz := s.checks()
@@ -45,8 +38,7 @@ func newPaths(s *Server) (*paths, error) {
 		p.prefixes["/"+name+"/"] = e
 	}
 
-	info := versionInfo(s.config.Version, s.config.GitCommit)
-	version, err := json.MarshalIndent(info, "", "  ")
+	version, err := json.MarshalIndent(s.version, "", "  ")
 	if err != nil {
 		return nil, err
 	}
@@ -61,9 +53,6 @@ func newPaths(s *Server) (*paths, error) {
 	}
 	p.exact["/metrics"] = promhttp.HandlerFor(gatherer, promhttp.HandlerOpts{EnableOpenMetrics: true})
 
-	docs := openapi.New(s.config.Kinds.All(), info.GitVersion)
-	p.exact["/openapi/v2"], p.exact["/openapi/v3"], p.prefixes["/openapi/v3/"] = docs, docs, docs
-
 	if docs := s.tokens.Documents; docs != nil {
 		p.exact[serviceaccount.ConfigPath], p.exact[serviceaccount.KeysPath] = docs, docs
 	}
@@ -76,17 +65,12 @@ func newPaths(s *Server) (*paths, error) {
 		p.exact["/debug/pprof/trace"] = http.HandlerFunc(pprof.Trace)
 	}
 	p.exact["/debug/watchcache"] = s.caches
-
-	p.exact["/"] = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { p.serveIndex(w, r, http.StatusOK) })
-	if p.index, err = json.Marshal(map[string][]string{"paths": p.list()}); err != nil {
-		return nil, err
-	}
 	return p, nil
 }
 
-// list returns all paths in order.
-func (p *paths) list() []string {
-	out := p.docs.Paths()
+// list returns all paths in order, those of docs included.
+func (p *paths) list(docs *discovery.Documents) []string {
+	out := append(docs.Paths(), "/openapi/v2", "/openapi/v3")
 	for path := range p.exact {
 		out = append(out, path)
 	}
@@ -96,22 +80,38 @@ func (p *paths) list() []string {
 		}
 	}
 	slices.Sort(out)
-	return slices.DeleteFunc(out, func(path string) bool { return path == "/" })
+	return out
 }
 
-func (p *paths) serveIndex(w http.ResponseWriter, r *http.Request, code int) {
-	if err := respond.JSON(w, r, code, negotiate.Result{Pretty: true}, p.index); err != nil {
-		respond.Error(w, r, err)
+// serveIndex answers with the list of all paths.
+func (c *call) serveIndex(code int) {
+	index, err := c.served.index()
+	if err == nil {
+		err = respond.JSON(&c.rec, c.req, code, negotiate.Result{Pretty: true}, index)
+	}
+	if err != nil {
+		respond.Error(&c.rec, c.req, err)
 	}
 }
 
-// find returns who answers for a path, nil if nobody.
+// handler returns what answers for the request's path, nil if there is nothing.
+func (c *call) handler() http.Handler {
+	path := c.info.Path
+	switch {
+	case path == "/":
+		return http.HandlerFunc(func(http.ResponseWriter, *http.Request) { c.serveIndex(http.StatusOK) })
+	case c.served.docs.Has(path):
+		return c.served.docs
+	case openapi.Has(path):
+		return c.served.openapi
+	}
+	return c.server.paths.find(path)
+}
+
+// find returns what answers for a path, nil if there is nothing.
 func (p *paths) find(path string) http.Handler {
 	if h := p.exact[path]; h != nil {
 		return h
-	}
-	if p.docs.Has(path) {
-		return p.docs
 	}
 	for i := len(path) - 1; i > 0; i-- {
 		if path[i] == '/' {
@@ -152,13 +152,12 @@ func (c *call) serveShortPath() {
 	if !c.authorize() {
 		return
 	}
-	p := c.server.paths
-	h := p.find(c.info.Path)
+	h := c.handler()
 	switch {
 	case h == nil && (strings.HasPrefix(c.info.Path, "/api/") || strings.HasPrefix(c.info.Path, "/apis/")):
 		c.notFound()
 	case h == nil:
-		p.serveIndex(&c.rec, c.req, http.StatusNotFound)
+		c.serveIndex(http.StatusNotFound)
 	case c.req.Method != http.MethodGet && c.req.Method != http.MethodHead && !strings.HasPrefix(c.info.Path, "/debug/pprof/"):
 		c.fail(respond.NoMethod())
 	default:

@@ -7,8 +7,8 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
+	"vigil/apiserver/admission"
 	"vigil/apiserver/audit"
-	"vigil/apiserver/discovery"
 	"vigil/apiserver/metrics"
 	"vigil/apiserver/read"
 	"vigil/apiserver/request"
@@ -20,11 +20,14 @@ import (
 // routeKey finds a route by what the path says.
 type routeKey struct{ group, version, resource string }
 
-// route is one resource that is served.
+// route is one row that is served, with all that is derived from it.
 type route struct {
 	read.Resource
-	verbs []string
-	subs  map[string]*subroute
+	writes   *write.Resource
+	plan     *admission.Plan
+	admitted *admission.Stored // as admission plug-ins read it; nil when it is not stored
+	verbs    []string
+	subs     map[string]*subroute
 
 	connections map[string]*metrics.Resource // of the subresources through which bytes flow
 }
@@ -35,35 +38,22 @@ type subroute struct {
 	metrics *metrics.Resource
 }
 
-func (s *Server) newRoute(k *kinds.Kind) *route {
-	rt := &route{
-		Resource: read.Resource{
-			Kind:    k,
-			Cache:   s.cacheOf[k],
-			Prefix:  s.prefix + k.Path + "/",
-			Metrics: s.metrics.Resource(k.GVK.Group, k.GVK.Version, k.Resource, ""),
-
-			Compressor: s.compressor,
-			Budget:     s.lists,
-		},
-		verbs: discovery.Verbs(k),
-		subs:  map[string]*subroute{},
-
-		connections: map[string]*metrics.Resource{},
-	}
+// addSubresources makes the routes of subresources.
+func (rt *route) addSubresources(m *metrics.Metrics) {
+	k := rt.Kind
+	rt.subs, rt.connections = map[string]*subroute{}, map[string]*metrics.Resource{}
 	for name := range k.Connections {
-		rt.connections[name] = s.metrics.Resource(k.GVK.Group, k.GVK.Version, k.Resource, name)
+		rt.connections[name] = m.Resource(k.GVK.Group, k.GVK.Version, k.Resource, name)
 	}
 	for i := range k.Subresources {
 		sub := &k.Subresources[i]
-		rt.subs[sub.Name] = &subroute{Subresource: sub, metrics: s.metrics.Resource(k.GVK.Group, k.GVK.Version, k.Resource, sub.Name)}
+		rt.subs[sub.Name] = &subroute{Subresource: sub, metrics: m.Resource(k.GVK.Group, k.GVK.Version, k.Resource, sub.Name)}
 	}
-	return rt
 }
 
 // serveResource answers a request for an API resource.
 func (c *call) serveResource() {
-	rt := c.server.routes[routeKey{c.info.Group, c.info.Version, c.info.Resource}]
+	rt := c.served.routes[routeKey{c.info.Group, c.info.Version, c.info.Resource}]
 	var opts request.ListOptions
 	if c.info.Verb == "list" || c.info.Verb == "watch" || c.info.Verb == "deletecollection" {
 		var err error
@@ -256,6 +246,7 @@ func (c *call) serveWrite(rt *route) error {
 	c.record.Request(c.req.Header.Get("Content-Type"), c.body.bytes())
 	req := &write.Request{
 		Kind:        rt.Kind,
+		Resource:    rt.writes,
 		Namespace:   c.info.Namespace,
 		Name:        c.info.Name,
 		Subresource: c.info.Subresource,

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/time/rate"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/version"
 
 	"vigil/apiserver/admission"
 	"vigil/apiserver/audit"
@@ -54,14 +55,13 @@ type Server struct {
 	authz          authz.Authorizer
 	auditor        *audit.Auditor // nil: nothing is written down
 	caches         *watchcache.Server
-	cacheOf        map[*kinds.Kind]*watchcache.Cache
+	served         atomic.Pointer[served]
 	reader         *read.Reader
 	writer         *write.Writer
 	admission      *admission.Chain
 	connector      *connect.Connector
-	routes         map[routeKey]*route
-	versions       map[schema.GroupVersion]bool // that are served
 	paths          *paths
+	version        version.Info // what /version answers
 	metrics        *metrics.Metrics
 	other          *metrics.Resource // of non-resource paths
 	reads, writes  inflight
@@ -98,9 +98,7 @@ func New(config Config) (*Server, error) {
 		auditor:        config.Auditor,
 		metrics:        metrics.New(config.Registerer),
 		requestTimeout: config.RequestTimeout,
-		cacheOf:        map[*kinds.Kind]*watchcache.Cache{},
-		routes:         map[routeKey]*route{},
-		versions:       map[schema.GroupVersion]bool{},
+		version:        versionInfo(config.Version, config.GitCommit),
 		draining:       make(chan struct{}),
 		serving:        make(chan struct{}),
 		compressor:     object.NewCompressor(0),
@@ -120,23 +118,6 @@ func New(config Config) (*Server, error) {
 	metrics.RegisterHTTP2(config.Registerer, s.h2.Stats)
 
 	s.caches = watchcache.NewServer(s.store, watchcache.Config{Logger: s.log, Registerer: config.Registerer, Window: config.Window})
-	for _, k := range config.Kinds.All() {
-		if k.Unstored || k.View != nil {
-			continue
-		}
-		s.cacheOf[k] = s.caches.Add(watchcache.Resource{
-			Name:      k.GroupResource().String(),
-			Prefix:    s.prefix + k.Path + "/",
-			Type:      k.Type,
-			Indexes:   k.Indexes,
-			MinEvents: config.WatchCacheSizes[k.GroupResource().String()],
-		})
-	}
-	for _, k := range config.Kinds.All() {
-		if k.View != nil {
-			s.cacheOf[k] = s.cacheOf[k.Stored()]
-		}
-	}
 	if err := s.makeTokens(); err != nil {
 		return nil, fmt.Errorf("api server: %w", err)
 	}
@@ -159,32 +140,27 @@ func New(config Config) (*Server, error) {
 		Draining:          s.draining,
 		Logger:            s.log,
 	})
-	chain, admitted, err := s.makeAdmission()
-	if err != nil {
+	if s.admission, err = s.makeAdmission(); err != nil {
 		return nil, fmt.Errorf("api server: %w", err)
 	}
-	s.admission = chain
 	connection := config.Connections
 	connection.Objects, connection.Logger = objects{s}, s.log
 	if s.connector, err = connect.New(connection); err != nil {
 		return nil, fmt.Errorf("api server: %w", err)
 	}
 	s.writer = write.New(write.Config{
-		Admission: chain,
-		Wrote:     admitted.Wrote,
 		Logger:    s.log,
-		Table:     config.Kinds,
 		Store:     s.store,
-		Cache:     func(k *kinds.Kind) write.Cache { return s.cacheOf[k] },
-		List:      s.listForDelete,
+		Resource:  s.written,
 		Prefix:    s.prefix,
 		Hooks:     s.hooks(),
 		Authorize: s.authorizeWrite,
 	})
-	for _, k := range config.Kinds.All() {
-		s.routes[routeKey{k.GVK.Group, k.GVK.Version, k.Resource}] = s.newRoute(k)
-		s.versions[k.GVK.GroupVersion()] = true
+	first, err := s.newServed(config.Kinds, s.makeCaches(config.Kinds.All()))
+	if err != nil {
+		return nil, fmt.Errorf("api server: %w", err)
 	}
+	s.served.Store(first)
 	s.fairness = s.newFairness()
 	if s.paths, err = newPaths(s); err != nil {
 		return nil, fmt.Errorf("api server: %w", err)
@@ -194,9 +170,6 @@ func New(config Config) (*Server, error) {
 
 // Caches returns the watch caches.
 func (s *Server) Caches() *watchcache.Server { return s.caches }
-
-// Cache returns the watch cache of a kind in the server's table.
-func (s *Server) Cache(k *kinds.Kind) *watchcache.Cache { return s.cacheOf[k] }
 
 // Connector reaches kubelets.
 func (s *Server) Connector() *connect.Connector { return s.connector }

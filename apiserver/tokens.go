@@ -38,7 +38,7 @@ func (s *Server) markTokenUsed(ctx context.Context, secret *corev1.Secret, day s
 	}})
 	if err == nil {
 		_, err = s.writer.Patch(ctx, &write.Request{
-			Kind: s.config.Kinds.ByResource(corev1.SchemeGroupVersion.WithResource("secrets")), Namespace: secret.Namespace, Name: secret.Name,
+			Kind: s.Kinds().ByResource(corev1.SchemeGroupVersion.WithResource("secrets")), Namespace: secret.Namespace, Name: secret.Name,
 			ContentType: string(types.MergePatchType), Body: patch, UserAgent: "vigil-apiserver",
 			User: &authn.User{Name: "system:apiserver", Groups: []string{authn.GroupMasters, authn.GroupAuthenticated}},
 		})
@@ -69,12 +69,13 @@ func (s *Server) hooks() map[schema.GroupResource]write.Hook {
 type objects struct{ s *Server }
 
 func (o objects) Find(ctx context.Context, resource schema.GroupResource, namespace, name string) (kinds.Object, error) {
-	k := o.s.config.Kinds.ByResource(resource.WithVersion(corev1.SchemeGroupVersion.Version))
-	if k == nil {
+	rt := o.s.served.Load().stored[resource]
+	if rt == nil {
 		return nil, apierrors.NewNotFound(resource, name)
 	}
+	k := rt.Kind
 	key := o.key(k, namespace, name)
-	v, found := o.s.cacheOf[k].Get(key)
+	v, found := rt.Cache.Get(key)
 	if !found {
 		kv, err := o.s.store.Get(ctx, key)
 		if errors.Is(err, store.ErrNotFound) {
@@ -96,11 +97,11 @@ func (o objects) Find(ctx context.Context, resource schema.GroupResource, namesp
 
 // Newest is the cached version itself.
 func (o objects) Newest(resource schema.GroupResource, namespace, name string) any {
-	k := o.s.config.Kinds.ByResource(resource.WithVersion(corev1.SchemeGroupVersion.Version))
-	if k == nil {
+	rt := o.s.served.Load().stored[resource]
+	if rt == nil {
 		return nil
 	}
-	if v, found := o.s.cacheOf[k].Get(o.key(k, namespace, name)); found {
+	if v, found := rt.Cache.Get(o.key(rt.Kind, namespace, name)); found {
 		return v
 	}
 	return nil

@@ -252,7 +252,7 @@ func RunAPIServer(ctx context.Context, config APIServerConfig) error {
 	attachAuthorization(access, server, table, db.Prefix())
 	evictor = eviction.New(eviction.Config{Kinds: table, Writer: server.Writer(), Cache: server.Cache, Prefix: db.Prefix()})
 	own, err = bootstrap.New(bootstrap.Config{
-		Kinds:         table,
+		Kinds:         server.Kinds,
 		Writer:        server.Writer(),
 		Newest:        func(k *kinds.Kind, key string) (*object.Version, bool) { return server.Cache(k).Get(key) },
 		Store:         db,

@@ -25,7 +25,8 @@ const (
 	Connect Operation = "CONNECT"
 )
 
-var operations = []Operation{Create, Update, Delete}
+// writes are the operations that a kind and each of its subresources may see.
+var writes = []Operation{Create, Update, Delete}
 
 // Attributes are one write as plug-ins see it. They belong to one request and must not be kept.
 type Attributes struct {

@@ -36,28 +36,11 @@ type Validator interface {
 type Chain struct {
 	plugins []Plugin
 	metrics *metrics
-	steps   map[stepsKey]*Steps
 }
 
-type stepsKey struct {
-	kind        *kinds.Kind
-	subresource string
-	operation   Operation
-}
-
-// New makes a chain for the kinds of a table. reg may be nil.
-func New(table *kinds.Table, plugins []Plugin, reg prometheus.Registerer) *Chain {
-	c := &Chain{plugins: plugins, metrics: newMetrics(reg), steps: map[stepsKey]*Steps{}}
-	for _, k := range table.All() {
-		for _, op := range operations {
-			c.steps[stepsKey{k, "", op}] = c.resolve(k, "", op)
-			for i := range k.Subresources {
-				name := k.Subresources[i].Name
-				c.steps[stepsKey{k, name, op}] = c.resolve(k, name, op)
-			}
-		}
-	}
-	return c
+// New makes a chain. reg may be nil.
+func New(plugins []Plugin, reg prometheus.Registerer) *Chain {
+	return &Chain{plugins: plugins, metrics: newMetrics(reg)}
 }
 
 // Names lists the plug-ins in their order.
@@ -69,16 +52,43 @@ func (c *Chain) Names() []string {
 	return names
 }
 
-// For returns what an operation has to pass, nil when that is nothing. A nil chain has nothing.
-func (c *Chain) For(k *kinds.Kind, subresource string, op Operation) *Steps {
-	if c == nil {
+// Plan is what the operations on one kind have to pass. It never changes.
+type Plan struct {
+	steps map[stepsKey]*Steps
+}
+
+type stepsKey struct {
+	subresource string
+	operation   Operation
+}
+
+// Plan asks the plug-ins what they want to see of a kind.
+func (c *Chain) Plan(k *kinds.Kind) *Plan {
+	p := &Plan{steps: map[stepsKey]*Steps{}}
+	add := func(subresource string, op Operation) {
+		if s := c.resolve(k, subresource, op); s != nil {
+			p.steps[stepsKey{subresource, op}] = s
+		}
+	}
+	for _, op := range writes {
+		add("", op)
+		for i := range k.Subresources {
+			add(k.Subresources[i].Name, op)
+		}
+	}
+	for name := range k.Connections {
+		add(name, Connect)
+	}
+	return p
+}
+
+// For returns what an operation on the kind, or on a subresource of it when that is not "", has to pass; nil when that is nothing. A nil plan
+// has nothing.
+func (p *Plan) For(subresource string, op Operation) *Steps {
+	if p == nil {
 		return nil
 	}
-	steps, ok := c.steps[stepsKey{k, subresource, op}]
-	if !ok {
-		steps = c.resolve(k, subresource, op)
-	}
-	return steps
+	return p.steps[stepsKey{subresource, op}]
 }
 
 func (c *Chain) resolve(k *kinds.Kind, subresource string, op Operation) *Steps {

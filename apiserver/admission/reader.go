@@ -37,13 +37,40 @@ func Find(ctx context.Context, r Reader, resource schema.GroupResource, namespac
 
 // Caches is a [Reader] over the watch caches of this server.
 type Caches struct {
-	prefix  string
-	cache   func(*kinds.Kind) *watchcache.Cache
-	store   getter
-	kinds   map[schema.GroupResource]*kinds.Kind
-	written map[*kinds.Kind]*atomic.Int64 // revision of the newest write by this server
+	prefix string
+	find   func(schema.GroupResource) *Stored
+	store  getter
 
 	decoded decodedObjects
+}
+
+// Stored is a stored kind as plug-ins read it.
+type Stored struct {
+	kind    *kinds.Kind
+	cache   *watchcache.Cache
+	written atomic.Int64 // revision of the newest write by this server
+}
+
+// NewStored makes a kind readable that is stored, with its cache.
+func NewStored(k *kinds.Kind, cache *watchcache.Cache) *Stored { return &Stored{kind: k, cache: cache} }
+
+// Wrote notes that this server has written an object of the kind at a revision.
+func (s *Stored) Wrote(rev int64) {
+	for {
+		old := s.written.Load()
+		if rev <= old || s.written.CompareAndSwap(old, rev) {
+			return
+		}
+	}
+}
+
+// snapshot returns the content of the cache once that has this server's writes.
+func (s *Stored) snapshot(ctx context.Context) (*watchcache.Snapshot, error) {
+	snapshot := s.cache.Snapshot()
+	if rev := s.written.Load(); snapshot.Revision() < rev {
+		return s.cache.Read(ctx, watchcache.NotOlderThan(rev))
+	}
+	return snapshot, nil
 }
 
 // getter is what Caches needs of *store.Store.
@@ -51,50 +78,14 @@ type getter interface {
 	Get(ctx context.Context, key string) (store.KV, error)
 }
 
-// NewCaches returns a reader of the stored kinds of a table. prefix is that of all keys, with a slash at the end.
-func NewCaches(table *kinds.Table, prefix string, cache func(*kinds.Kind) *watchcache.Cache, store getter) *Caches {
-	c := &Caches{
-		prefix: prefix, cache: cache, store: store,
-		kinds:   map[schema.GroupResource]*kinds.Kind{},
-		written: map[*kinds.Kind]*atomic.Int64{},
-	}
-	for _, k := range table.All() {
-		if k.Unstored || k.View != nil {
-			continue
-		}
-		c.kinds[k.GroupResource()] = k
-		c.written[k] = new(atomic.Int64)
-	}
-	return c
+// NewCaches returns a reader of the stored kinds that find finds; nil is that there is none. prefix is that of all keys, with a slash at the end.
+func NewCaches(find func(schema.GroupResource) *Stored, prefix string, store getter) *Caches {
+	return &Caches{prefix: prefix, find: find, store: store}
 }
 
-// Wrote notes that this server has written an object of a kind at a revision.
-func (c *Caches) Wrote(k *kinds.Kind, rev int64) {
-	newest := c.written[k.Stored()]
-	if newest == nil {
-		return
-	}
-	for {
-		old := newest.Load()
-		if rev <= old || newest.CompareAndSwap(old, rev) {
-			return
-		}
-	}
-}
-
-// snapshot returns the content of a cache once that has this server's writes.
-func (c *Caches) snapshot(ctx context.Context, k *kinds.Kind) (*watchcache.Snapshot, error) {
-	cache := c.cache(k)
-	s := cache.Snapshot()
-	if rev := c.written[k].Load(); s.Revision() < rev {
-		return cache.Read(ctx, watchcache.NotOlderThan(rev))
-	}
-	return s, nil
-}
-
-func (c *Caches) kind(resource schema.GroupResource) (*kinds.Kind, error) {
-	if k := c.kinds[resource]; k != nil {
-		return k, nil
+func (c *Caches) stored(resource schema.GroupResource) (*Stored, error) {
+	if s := c.find(resource); s != nil {
+		return s, nil
 	}
 	return nil, fmt.Errorf("admission: %s is not stored here", resource)
 }
@@ -108,27 +99,28 @@ func (c *Caches) key(k *kinds.Kind, namespace, name string) string {
 
 // Get implements [Reader].
 func (c *Caches) Get(ctx context.Context, resource schema.GroupResource, namespace, name string) (kinds.Object, error) {
-	k, err := c.kind(resource)
+	stored, err := c.stored(resource)
 	if err != nil {
 		return nil, err
 	}
-	s, err := c.snapshot(ctx, k)
+	s, err := stored.snapshot(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", resource, err)
 	}
-	v, ok := s.Get(c.key(k, namespace, name))
+	v, ok := s.Get(c.key(stored.kind, namespace, name))
 	if !ok {
 		return nil, apierrors.NewNotFound(resource, name)
 	}
-	return c.decode(k, v)
+	return c.decode(stored.kind, v)
 }
 
 // Live implements [Reader].
 func (c *Caches) Live(ctx context.Context, resource schema.GroupResource, namespace, name string) (kinds.Object, error) {
-	k, err := c.kind(resource)
+	stored, err := c.stored(resource)
 	if err != nil {
 		return nil, err
 	}
+	k := stored.kind
 	key := c.key(k, namespace, name)
 	kv, err := c.store.Get(ctx, key)
 	if errors.Is(err, store.ErrNotFound) {
@@ -146,11 +138,11 @@ func (c *Caches) Live(ctx context.Context, resource schema.GroupResource, namesp
 
 // List implements [Reader].
 func (c *Caches) List(ctx context.Context, resource schema.GroupResource, namespace string) ([]kinds.Object, error) {
-	k, err := c.kind(resource)
+	stored, err := c.stored(resource)
 	if err != nil {
 		return nil, err
 	}
-	s, err := c.snapshot(ctx, k)
+	s, err := stored.snapshot(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("list %s: %w", resource, err)
 	}
@@ -166,7 +158,7 @@ func (c *Caches) List(ctx context.Context, resource schema.GroupResource, namesp
 	}
 	list := make([]kinds.Object, len(page.Items))
 	for i, v := range page.Items {
-		if list[i], err = c.decode(k, v); err != nil {
+		if list[i], err = c.decode(stored.kind, v); err != nil {
 			return nil, err
 		}
 	}

@@ -41,13 +41,13 @@ const automanaged = "kube-aggregator.kubernetes.io/automanaged"
 // ensureAPIServices makes an APIService without a service behind it for each group and version in the table; all but that of the
 // group of APIServices itself.
 func (b *Bootstrap) ensureAPIServices(ctx context.Context) error {
-	if b.config.Kinds.ByResource(apiServices) == nil {
+	if b.config.Kinds().ByResource(apiServices) == nil {
 		return nil
 	}
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(8)
 	done := map[schema.GroupVersion]bool{}
-	for _, k := range b.config.Kinds.All() {
+	for _, k := range b.config.Kinds().All() {
 		gv := k.GVK.GroupVersion()
 		if done[gv] || gv.Group == apiServices.Group {
 			continue

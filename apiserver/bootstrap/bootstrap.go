@@ -41,7 +41,7 @@ const every = 10 * time.Second
 
 // Config says what is written, and through what. All fields but Logger are needed.
 type Config struct {
-	Kinds  *kinds.Table
+	Kinds  func() *kinds.Table // as served at the moment
 	Writer *write.Writer
 	// Newest returns the newest version of an object by its storage key.
 	Newest func(k *kinds.Kind, key string) (*object.Version, bool)
@@ -203,14 +203,14 @@ func (b *Bootstrap) request(resource schema.GroupVersionResource, namespace, nam
 		return nil, fmt.Errorf("encode %s: %w", resource.Resource, err)
 	}
 	return &write.Request{
-		Kind: b.config.Kinds.ByResource(resource), Namespace: namespace, Name: name,
+		Kind: b.config.Kinds().ByResource(resource), Namespace: namespace, Name: name,
 		ContentType: "application/json", Body: body, User: b.self, UserAgent: "vigil-apiserver",
 	}, nil
 }
 
 // newest returns an object from the watch cache, nil when it is not there.
 func (b *Bootstrap) newest(resource schema.GroupVersionResource, namespace, name string) (runtime.Object, error) {
-	kind := b.config.Kinds.ByResource(resource)
+	kind := b.config.Kinds().ByResource(resource)
 	key := b.config.Prefix + kind.Path + "/"
 	if namespace != "" {
 		key += namespace + "/"

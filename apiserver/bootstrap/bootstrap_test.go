@@ -25,7 +25,7 @@ import (
 func begin(t *testing.T, s *apiservertest.Server, address string) *bootstrap.Bootstrap {
 	t.Helper()
 	b, err := bootstrap.New(bootstrap.Config{
-		Kinds:         s.Table,
+		Kinds:         s.Kinds,
 		Writer:        s.Writer(),
 		Newest:        func(k *kinds.Kind, key string) (*object.Version, bool) { return s.Cache(k).Get(key) },
 		Store:         s.Store,

@@ -152,7 +152,7 @@ func (r bindings) Delete(namespace, name string, _ types.UID) error {
 
 // createTyped creates an object that does not say what it is.
 func (b *Bootstrap) createTyped(ctx context.Context, resource schema.GroupVersionResource, namespace string, obj runtime.Object) error {
-	obj.GetObjectKind().SetGroupVersionKind(b.config.Kinds.ByResource(resource).GVK)
+	obj.GetObjectKind().SetGroupVersionKind(b.config.Kinds().ByResource(resource).GVK)
 	request, err := b.request(resource, namespace, "", obj)
 	if err != nil {
 		return err
@@ -162,7 +162,7 @@ func (b *Bootstrap) createTyped(ctx context.Context, resource schema.GroupVersio
 }
 
 func (b *Bootstrap) updateTyped(ctx context.Context, resource schema.GroupVersionResource, namespace, name string, obj runtime.Object) error {
-	obj.GetObjectKind().SetGroupVersionKind(b.config.Kinds.ByResource(resource).GVK)
+	obj.GetObjectKind().SetGroupVersionKind(b.config.Kinds().ByResource(resource).GVK)
 	request, err := b.request(resource, namespace, name, obj)
 	if err != nil {
 		return err

@@ -25,7 +25,7 @@ type Config struct {
 	// QueueWait is how long a request may wait in its queue.
 	QueueWait time.Duration
 
-	Kinds  *kinds.Table
+	Kinds  func() *kinds.Table // as served at the moment
 	Cache  func(*kinds.Kind) *watchcache.Cache
 	Writer *write.Writer
 	Prefix string // of storage keys, with a slash at the end
@@ -60,7 +60,7 @@ func New(config Config) *Controller {
 }
 
 func (c *Controller) kind(resource string) *kinds.Kind {
-	return c.config.Kinds.ByResource(flowcontrolv1.SchemeGroupVersion.WithResource(resource))
+	return c.config.Kinds().ByResource(flowcontrolv1.SchemeGroupVersion.WithResource(resource))
 }
 
 func (c *Controller) cache(resource string) *watchcache.Cache {

@@ -55,6 +55,12 @@ func (s *Service) lazy(name string, build func() *spec3.OpenAPI) {
 	})))
 }
 
+// Has says that a path is a Service's.
+func Has(path string) bool {
+	path = strings.TrimSuffix(path, "/")
+	return path == "/openapi/v2" || path == "/openapi/v3" || strings.HasPrefix(path, "/openapi/v3/")
+}
+
 // ServeHTTP serves all of it.
 func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch path := r.URL.Path; {

@@ -87,14 +87,13 @@ func (o *op) matchAction(body metav1.Object) error {
 // redirect turns a create of a kind that is not stored (bindings) into the action of that kind on the objects that
 // have it (pods).
 func (o *op) redirect() (*op, error) {
-	for _, k := range o.table.All() {
-		for i := range k.Subresources {
-			if sub := &k.Subresources[i]; sub.Action != nil && sub.GVK == o.k.GVK {
-				to := *o
-				to.k, to.sub = k, sub
-				return &to, nil
-			}
-		}
+	if o.res.redirect == nil {
+		return nil, respond.NoMethod()
 	}
-	return nil, respond.NoMethod()
+	to := *o
+	to.k, to.sub = o.res.redirect, o.res.redirectSub
+	if to.res = o.resource(to.k); to.res == nil {
+		return nil, respond.NoRoute()
+	}
+	return &to, nil
 }

@@ -24,7 +24,7 @@ type admitted struct {
 // admit lets the mutators complete obj, which belongs to the resource or to its subresource sub. What they did may have to be
 // done again on the next try, so what it returns is for this one.
 func (o *op) admit(ctx context.Context, operation admission.Operation, sub string, obj, old runtime.Object) (admitted, error) {
-	steps := o.admission.For(o.k, sub, operation)
+	steps := o.res.Admission.For(sub, operation)
 	if steps == nil {
 		return admitted{}, nil
 	}

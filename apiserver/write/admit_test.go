@@ -15,15 +15,18 @@ import (
 )
 
 // lifecycle is a chain with nothing but the life cycle of namespaces, which w decides about.
-func lifecycle(w **Writer, table *kinds.Table) *admission.Chain {
-	return admission.New(table, []admission.Plugin{plugins.NamespaceLifecycle{Reader: writerReader{w}}}, nil)
+func lifecycle(w **Writer, s *serving) *admission.Chain {
+	return admission.New([]admission.Plugin{plugins.NamespaceLifecycle{Reader: writerReader{w, s}}}, nil)
 }
 
 // writerReader reads what a writer sees.
-type writerReader struct{ w **Writer }
+type writerReader struct {
+	w **Writer
+	s *serving
+}
 
 func (r writerReader) kind(resource schema.GroupResource) *kinds.Kind {
-	for _, k := range (*r.w).table.All() {
+	for _, k := range r.s.table.All() {
 		if k.GroupResource() == resource && k.View == nil {
 			return k
 		}
@@ -33,7 +36,7 @@ func (r writerReader) kind(resource schema.GroupResource) *kinds.Kind {
 
 func (r writerReader) Get(_ context.Context, resource schema.GroupResource, namespace, name string) (kinds.Object, error) {
 	k := r.kind(resource)
-	v, ok := (*r.w).cache(k).Get((*r.w).key(k, namespace, name))
+	v, ok := r.s.cache(k).Get((*r.w).key(k, namespace, name))
 	if !ok {
 		return nil, apierrors.NewNotFound(resource, name)
 	}

@@ -137,11 +137,9 @@ func benchWriter(b *testing.B) (*Writer, *kinds.Kind) {
 	namespaces, pods := core.Namespace(), core.Pod()
 	table := kinds.NewTable(namespaces, pods)
 	var w *Writer
-	w = New(Config{
-		Table: table, Store: m,
-		Cache:     func(k *kinds.Kind) Cache { return memoryCache{m, k} },
-		Admission: lifecycle(&w, table),
-	})
+	s := &serving{table: table, cache: func(k *kinds.Kind) Cache { return memoryCache{m, k} }}
+	s.chain = lifecycle(&w, s)
+	w = New(Config{Store: m, Resource: s.resource})
 	ctx := context.Background()
 	for _, r := range []*Request{
 		{Kind: namespaces, Body: []byte(`{"metadata":{"name":"default"}}`)},

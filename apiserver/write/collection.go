@@ -34,7 +34,7 @@ func (w *Writer) DeleteCollection(ctx context.Context, r *Request) (*Result, err
 		return nil, err
 	}
 	o.warnOfDependents(opts)
-	list, err := w.list(ctx, r)
+	list, err := o.res.List(ctx, r)
 	if err != nil {
 		return nil, toStatus(err, o.gr(), "", "list")
 	}
@@ -46,7 +46,7 @@ func (w *Writer) DeleteCollection(ctx context.Context, r *Request) (*Result, err
 				one := *o
 				one.verb = "delete"
 				one.opts.dryRun = len(opts.DryRun) > 0
-				one.r = &Request{Kind: r.Kind, Namespace: v.Namespace(), Name: v.Name(), User: r.User, UserAgent: r.UserAgent}
+				one.r = &Request{Kind: r.Kind, Resource: r.Resource, Namespace: v.Namespace(), Name: v.Name(), User: r.User, UserAgent: r.UserAgent}
 				_, _, err := one.remove(each, opts)
 				if apierrors.IsNotFound(err) {
 					return nil // somebody else was faster

@@ -35,7 +35,7 @@ func (h *world) withWatchCache() {
 	if err := server.WaitReady(ctx); err != nil {
 		h.t.Fatal(err)
 	}
-	h.cache = func(k *kinds.Kind) Cache { return caches[k] }
+	h.change(func() { h.cache = func(k *kinds.Kind) Cache { return caches[k] } })
 }
 
 const writers = 100

@@ -110,7 +110,7 @@ func (o *op) createOnce(ctx context.Context, obj kinds.Object, a *attempt) (*obj
 	if err != nil {
 		return nil, err
 	}
-	o.wrote(o.k, rev)
+	o.res.Wrote(rev)
 	return o.written(key, rev, a.stored)
 }
 

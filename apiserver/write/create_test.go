@@ -219,7 +219,7 @@ func (m *metadataSeen) Admit(_ context.Context, a *admission.Attributes) error {
 func TestCreate_SystemMetadata(t *testing.T) {
 	h := newWorld(t)
 	var m metadataSeen
-	h.admission = admission.New(h.table, []admission.Plugin{&m}, nil)
+	h.change(func() { h.chain = admission.New([]admission.Plugin{&m}, nil) })
 	v := h.mustCreate("configmaps", `{"metadata":{"name":"c","uid":"mine","creationTimestamp":"2020-01-01T00:00:00Z",
 		"deletionTimestamp":"2020-01-01T00:00:00Z","deletionGracePeriodSeconds":5,"selfLink":"/x"}}`)
 	if m.seen.Name != "c" || m.seen.UID != "" || !m.seen.CreationTimestamp.IsZero() || m.seen.DeletionTimestamp != nil ||

@@ -10,7 +10,6 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"vigil/kinds"
 	"vigil/kinds/all"
 	"vigil/kinds/kindtest"
 	"vigil/object"
@@ -285,8 +284,8 @@ func TestDelete_Dependents(t *testing.T) {
 	} {
 		t.Run(c.resource+c.have+c.options, func(t *testing.T) {
 			h := newWorld(t)
-			h.table = all.Table()
-			h.Writer = New(Config{Table: h.table, Store: h.store, Cache: func(k *kinds.Kind) Cache { return &liveCache{store: h.store, kind: k} }})
+			h.change(func() { h.table, h.chain = all.Table(), nil })
+			h.Writer = New(Config{Store: h.store, Resource: h.serving.resource})
 			name := h.mustCreate(c.resource, string(kindtest.Sample(t, h.kind(c.resource)))).Name()
 			if c.have != "" {
 				h.must(h.patch(c.resource, name, "", "", mergePatch, fmt.Sprintf(`{"metadata":{"finalizers":[%q]}}`, c.have)))

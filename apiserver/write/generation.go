@@ -40,7 +40,7 @@ func (o *op) sameSpec(stored []byte, cur *object.Version, obj, old kinds.Object)
 	if err != nil {
 		return sameSpecUnstructured(obj, old)
 	}
-	status := o.statusAt[o.k]
+	status := o.res.status
 	if sameFields(storedMessage(stored), message, status) {
 		return true, nil
 	}

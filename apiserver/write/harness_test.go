@@ -23,7 +23,7 @@ var now = time.Date(2026, 3, 1, 12, 0, 0, 500, time.UTC)
 type world struct {
 	t     testing.TB
 	store *store.Store
-	table *kinds.Table
+	*serving
 	*Writer
 
 	denied Access // what Authorize refuses
@@ -32,27 +32,30 @@ type world struct {
 func newWorld(t testing.TB) *world {
 	t.Helper()
 	s := storetest.New(t)
-	h := &world{t: t, store: s, table: testTable()}
+	h := &world{t: t, store: s}
+	h.serving = &serving{
+		table: testTable(),
+		cache: func(k *kinds.Kind) Cache { return &liveCache{store: s, kind: k} },
+		list:  h.listAll,
+	}
+	h.chain = lifecycle(&h.Writer, h.serving)
 	h.Writer = New(Config{
-		Table: h.table,
-		Store: s,
-		Cache: func(k *kinds.Kind) Cache { return &liveCache{store: s, kind: k} },
-		List:  h.list,
+		Store:    s,
+		Resource: h.serving.resource,
 		Authorize: func(_ context.Context, a Access) error {
 			if a.Verb == h.denied.Verb && a.Resource.Resource == h.denied.Resource.Resource && a.Subresource == h.denied.Subresource {
 				return apierrors.NewForbidden(a.Resource.GroupResource(), a.Name, errors.New("no"))
 			}
 			return nil
 		},
-		Now:       func() time.Time { return now },
-		Admission: lifecycle(&h.Writer, h.table),
+		Now: func() time.Time { return now },
 	})
 	h.mustCreate("namespaces", `{"metadata":{"name":"default"}}`)
 	return h
 }
 
-// list answers a deletecollection without reading the query.
-func (h *world) list(ctx context.Context, r *Request) (*List, error) {
+// listAll answers a deletecollection without reading the query.
+func (h *world) listAll(ctx context.Context, r *Request) (*List, error) {
 	prefix := h.key(r.Kind, r.Namespace, "")
 	found, err := h.store.List(ctx, prefix, store.ListOptions{})
 	if err != nil {
@@ -227,11 +230,13 @@ func (h *world) lag(objects ...*object.Version) {
 		c.objects[v.Key()] = v
 	}
 	live := h.cache
-	h.cache = func(k *kinds.Kind) Cache {
-		if k.GVK.Kind == "Namespace" {
-			return live(k)
+	h.change(func() {
+		h.cache = func(k *kinds.Kind) Cache {
+			if k.GVK.Kind == "Namespace" {
+				return live(k)
+			}
+			return c
 		}
-		return c
-	}
-	h.t.Cleanup(func() { h.cache = live })
+	})
+	h.t.Cleanup(func() { h.change(func() { h.cache = live }) })
 }

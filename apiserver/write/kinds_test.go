@@ -3,7 +3,6 @@ package write
 import (
 	"testing"
 
-	"vigil/kinds"
 	"vigil/kinds/all"
 	"vigil/kinds/kindtest"
 )
@@ -12,8 +11,8 @@ import (
 // point. Else controllers that write what they read would never come to rest.
 func TestKinds_WriteBack(t *testing.T) {
 	h := newWorld(t)
-	h.table = all.Table()
-	h.Writer = New(Config{Table: h.table, Store: h.store, Cache: func(k *kinds.Kind) Cache { return &liveCache{store: h.store, kind: k} }})
+	h.change(func() { h.table, h.chain = all.Table(), nil })
+	h.Writer = New(Config{Store: h.store, Resource: h.serving.resource})
 	for _, k := range h.table.All() {
 		if k.Path == "" {
 			continue
@@ -70,8 +69,8 @@ func TestKinds_WriteBack(t *testing.T) {
 // count as changes of what is wanted; through status, and for other kinds, they do not.
 func TestKinds_MetadataCounts(t *testing.T) {
 	h := newWorld(t)
-	h.table = all.Table()
-	h.Writer = New(Config{Table: h.table, Store: h.store, Cache: func(k *kinds.Kind) Cache { return &liveCache{store: h.store, kind: k} }})
+	h.change(func() { h.table, h.chain = all.Table(), nil })
+	h.Writer = New(Config{Store: h.store, Resource: h.serving.resource})
 	for resource, counts := range map[string]struct{ annotations, labels float64 }{
 		"deployments": {1, 0}, "replicasets": {0, 0}, "endpointslices": {0, 1},
 	} {

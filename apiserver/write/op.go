@@ -19,6 +19,7 @@ import (
 type op struct {
 	*Writer
 	r    *Request
+	res  *Resource // of k
 	k    *kinds.Kind
 	sub  *kinds.Subresource // nil on the main resource
 	verb string             // create, update, patch, delete: for errors about time
@@ -28,7 +29,12 @@ type op struct {
 
 // begin finds out what a request is about.
 func (w *Writer) begin(r *Request, verb string) (*op, error) {
-	o := &op{Writer: w, r: r, k: r.Kind, verb: verb}
+	o := &op{Writer: w, r: r, res: r.Resource, k: r.Kind, verb: verb}
+	if o.res == nil {
+		if o.res = w.resource(r.Kind); o.res == nil {
+			return nil, respond.NoRoute()
+		}
+	}
 	if r.Subresource != "" {
 		if o.sub = r.Kind.Subresource(r.Subresource); o.sub == nil {
 			return nil, apierrors.NewNotFound(o.gr(), r.Name)

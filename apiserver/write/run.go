@@ -146,7 +146,7 @@ func (o *op) write1(ctx context.Context, key string, cur *current, a *attempt) (
 		rev, err = o.store.Update(ctx, key, a.stored, cur.v.Revision(), a.ttl)
 	}
 	if err == nil {
-		o.wrote(o.k, rev)
+		o.res.Wrote(rev)
 	}
 	var conflict *store.ConflictError
 	switch {
@@ -173,7 +173,7 @@ func (o *op) written(key string, rev int64, stored []byte) (*object.Version, err
 	if err != nil {
 		return nil, err
 	}
-	o.cache(o.k).Written(v)
+	o.res.Cache.Written(v)
 	return v, nil
 }
 
@@ -191,7 +191,7 @@ func (o *op) pretend(key string, cur *current, a *attempt) (*object.Version, err
 
 // load finds the object in the cache or, when it is not there or older than atLeast, in etcd.
 func (o *op) load(ctx context.Context, key string, atLeast int64) (current, error) {
-	if v, ok := o.cache(o.k).Get(key); ok && v.Revision() >= atLeast {
+	if v, ok := o.res.Cache.Get(key); ok && v.Revision() >= atLeast {
 		return current{v: v}, nil
 	}
 	var cur current

@@ -20,15 +20,6 @@ import (
 	"vigil/object"
 )
 
-// trackers are the field managers of all resources and subresources that updates go to. What they need of schemas is
-// made with the first write.
-type trackers map[trackerKey]*managed.Tracker
-
-type trackerKey struct {
-	kind *kinds.Kind
-	sub  string
-}
-
 // only are the fields that some subresources let change; nil is any element. Others let everything change that their
 // Prepare hook does not put back.
 var only = map[string][][]any{
@@ -39,35 +30,33 @@ var only = map[string][][]any{
 	},
 }
 
-// newTrackers makes them for the kinds of a table, with the schemas of the kinds that client-go has.
-func newTrackers(table *kinds.Table, builtin func() managedfields.TypeConverter) trackers {
-	out := trackers{}
-	for _, k := range table.All() {
-		if k.New == nil || k.Type == nil {
+// newTrackers makes the field managers of a resource and of its subresources that updates go to, by subresource. builtin are the schemas
+// of the kinds that client-go has; what trackers need of schemas is made with the first write.
+func newTrackers(table *kinds.Table, k *kinds.Kind, builtin func() managedfields.TypeConverter) map[string]*managed.Tracker {
+	if k.New == nil || k.Type == nil {
+		return nil
+	}
+	own := func() runtime.Object { return k.New() }
+	c := managed.Config{GVK: k.GVK, New: own, Default: k.Default, Types: typesOf(k.GVK, own, builtin)}
+	c.Versions, c.Convert = otherVersions(table, k)
+	if k.Subresource("status") != nil {
+		c.Reset = []string{"status"}
+	}
+	out := map[string]*managed.Tracker{"": managed.New(c)}
+	for i := range k.Subresources {
+		sub := &k.Subresources[i]
+		if !slices.Contains(sub.Verbs, "update") && !slices.Contains(sub.Verbs, "patch") {
 			continue
 		}
-		own := func() runtime.Object { return k.New() }
-		c := managed.Config{GVK: k.GVK, New: own, Default: k.Default, Types: typesOf(k.GVK, own, builtin)}
-		c.Versions, c.Convert = otherVersions(table, k)
-		if k.Subresource("status") != nil {
-			c.Reset = []string{"status"}
+		of := c
+		of.Subresource, of.Reset, of.Only = sub.Name, []string{"spec"}, only[sub.Name]
+		if sub.Name == "finalize" {
+			of.Reset = []string{"status"}
 		}
-		out[trackerKey{k, ""}] = managed.New(c)
-		for i := range k.Subresources {
-			sub := &k.Subresources[i]
-			if !slices.Contains(sub.Verbs, "update") && !slices.Contains(sub.Verbs, "patch") {
-				continue
-			}
-			of := c
-			of.Subresource, of.Reset, of.Only = sub.Name, []string{"spec"}, only[sub.Name]
-			if sub.Name == "finalize" {
-				of.Reset = []string{"status"}
-			}
-			if sub.NewView != nil {
-				of = managed.Config{GVK: sub.GVK, Subresource: sub.Name, New: sub.NewView, Types: typesOf(sub.GVK, sub.NewView, builtin)}
-			}
-			out[trackerKey{k, sub.Name}] = managed.New(of)
+		if sub.NewView != nil {
+			of = managed.Config{GVK: sub.GVK, Subresource: sub.Name, New: sub.NewView, Types: typesOf(sub.GVK, sub.NewView, builtin)}
 		}
+		out[sub.Name] = managed.New(of)
 	}
 	return out
 }
@@ -132,7 +121,7 @@ func typesOf(gvk schema.GroupVersionKind, empty func() runtime.Object, builtin f
 
 // tracker is that of the request's resource or subresource.
 func (o *op) tracker() *managed.Tracker {
-	return o.trackers[trackerKey{o.k, o.r.Subresource}]
+	return o.res.trackers[o.r.Subresource]
 }
 
 // track notes in obj which fields the request changed. old is nil for a create.

@@ -3,33 +3,22 @@ package write
 import (
 	"context"
 	"log/slog"
-	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/util/managedfields"
 
-	"vigil/apiserver/admission"
 	"vigil/apiserver/authn"
-	"vigil/apiserver/write/internal/mergeschema"
 	"vigil/kinds"
 	"vigil/object"
 	"vigil/store"
 )
 
-// Config says what the writer works with. Table, Store and Cache are needed.
+// Config says what the writer works with. Store and Resource are needed.
 type Config struct {
-	Table *kinds.Table
 	Store Store
-	// Cache returns the cache of a stored kind.
-	Cache func(*kinds.Kind) Cache
-	// List selects the objects that a list with the request's query shows. Needed for deletecollection only.
-	List func(ctx context.Context, r *Request) (*List, error)
-	// Admission has its say about every write; nil has none.
-	Admission *admission.Chain
-	// Wrote is told each revision that this writer makes. It must not block. Nil does nothing.
-	Wrote func(k *kinds.Kind, rev int64)
+	// Resource returns what is served of a row at the moment; nil when that is nothing.
+	Resource func(*kinds.Kind) *Resource
 	// Prefix of all keys, with a slash at the end; "/registry/" when empty.
 	Prefix string
 	// Hooks do what a row of the table cannot. At most one for a resource.
@@ -91,7 +80,10 @@ type PostFunc func(ctx context.Context, r *Request, obj kinds.Object, body runti
 
 // Request is a write with its body read. Kind is the row of the path's resource, Name is empty for the collection.
 type Request struct {
-	Kind                         *kinds.Kind
+	Kind *kinds.Kind
+	// Resource is what was served of Kind when the request came; nil: what is served now.
+	Resource *Resource
+
 	Namespace, Name, Subresource string
 
 	ContentType string
@@ -126,38 +118,25 @@ type List struct {
 
 // Writer does the writes. It is safe for use by many goroutines.
 type Writer struct {
-	table     *kinds.Table
 	store     Store
-	cache     func(*kinds.Kind) Cache
-	list      func(ctx context.Context, r *Request) (*List, error)
+	resource  func(*kinds.Kind) *Resource
 	prefix    string
 	hooks     map[schema.GroupResource]Hook
 	authorize func(ctx context.Context, a Access) error
 	now       func() time.Time
-
-	admission *admission.Chain
-	wrote     func(k *kinds.Kind, rev int64)
 	logger    *slog.Logger
-	schemas   func() managedfields.TypeConverter // made by the first call
-	trackers  trackers
-	statusAt  map[*kinds.Kind]int32 // protobuf field numbers of status, 0 when there is none
 }
 
-// New returns a writer for the kinds of a table.
+// New returns a writer.
 func New(c Config) *Writer {
 	w := &Writer{
-		table:     c.Table,
 		store:     c.Store,
-		cache:     c.Cache,
-		list:      c.List,
+		resource:  c.Resource,
 		prefix:    c.Prefix,
 		hooks:     c.Hooks,
 		authorize: c.Authorize,
 		now:       c.Now,
-		admission: c.Admission,
-		wrote:     c.Wrote,
 		logger:    c.Logger,
-		statusAt:  make(map[*kinds.Kind]int32),
 	}
 	if w.prefix == "" {
 		w.prefix = "/registry/"
@@ -165,20 +144,9 @@ func New(c Config) *Writer {
 	if w.now == nil {
 		w.now = time.Now
 	}
-	if w.wrote == nil {
-		w.wrote = func(*kinds.Kind, int64) {}
-	}
 	if w.authorize == nil {
 		w.authorize = func(context.Context, Access) error { return nil }
 	}
-	for _, k := range w.table.All() {
-		if k.Unstored {
-			continue
-		}
-		w.statusAt[k] = statusField(k)
-	}
-	w.schemas = sync.OnceValue(mergeschema.Types)
-	w.trackers = newTrackers(w.table, w.schemas)
 	return w
 }
 

@@ -6,6 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"vigil/apiserver/admission"
 	"vigil/apiserver/admission/plugins"
@@ -28,13 +29,20 @@ func BenchmarkCreatePod(b *testing.B) {
 		}
 	}
 	table, prefix := s.Table, s.Store.Prefix()
-	reader := admission.NewCaches(table, prefix, s.Cache, s.Store)
-	on, err := plugins.New(plugins.Config{Enable: []string{"NodeRestriction"}, Reader: reader, Table: table, Store: s.Store, Prefix: prefix})
+	stored := map[schema.GroupResource]*admission.Stored{}
+	for _, k := range table.All() {
+		if !k.Unstored && k.View == nil {
+			stored[k.GroupResource()] = admission.NewStored(k, s.Cache(k))
+		}
+	}
+	reader := admission.NewCaches(func(resource schema.GroupResource) *admission.Stored { return stored[resource] }, prefix, s.Store)
+	on, err := plugins.New(plugins.Config{Enable: []string{"NodeRestriction"}, Reader: reader, Quotas: table.ByResource(corev1.SchemeGroupVersion.WithResource("resourcequotas")), Store: s.Store, Prefix: prefix})
 	if err != nil {
 		b.Fatal(err)
 	}
-	chain := admission.New(table, on, nil)
+	chain := admission.New(on, nil)
 	kind := table.ByResource(corev1.SchemeGroupVersion.WithResource("pods"))
+	plan := chain.Plan(kind)
 	template := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p", Namespace: "x"}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "i"}}}}
 	user := &authn.User{Name: "system:kube-controller-manager", Groups: []string{authn.GroupAuthenticated}}
 
@@ -51,7 +59,7 @@ func BenchmarkCreatePod(b *testing.B) {
 				Kind: kind, Namespace: "x", Name: "p", Operation: admission.Create, Object: template.DeepCopy(), User: user,
 				Warn: func(string) {}, Annotate: func(string, string) {},
 			}
-			steps := chain.For(kind, "", admission.Create)
+			steps := plan.For("", admission.Create)
 			if err := steps.Mutate(ctx, a); err != nil {
 				b.Fatal(err)
 			}

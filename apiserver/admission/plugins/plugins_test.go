@@ -17,7 +17,6 @@ import (
 	"vigil/apiserver"
 	"vigil/apiserver/admission/plugins"
 	"vigil/apiserver/apiservertest"
-	"vigil/kinds/all"
 )
 
 // world is a server with plug-ins, a namespace x and a service account there.
@@ -312,7 +311,7 @@ func TestNames(t *testing.T) {
 			t.Errorf("got %v, want %s", err, want)
 		}
 	}
-	if _, err := plugins.New(plugins.Config{Disable: []string{"MutatingAdmissionWebhook"}, Table: all.Table()}); err != nil {
+	if _, err := plugins.New(plugins.Config{Disable: []string{"MutatingAdmissionWebhook"}}); err != nil {
 		t.Error(err)
 	}
 }

@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/prometheus/client_golang/prometheus"
-	corev1 "k8s.io/api/core/v1"
 
 	"vigil/apiserver/admission"
 	"vigil/apiserver/admission/noderestriction"
@@ -17,7 +16,7 @@ import (
 	"vigil/kinds"
 )
 
-// Config says what the plug-ins work with. Reader, Table, Store and Prefix are needed; a server fills them in itself.
+// Config says what the plug-ins work with. Reader, Quotas, Store and Prefix are needed; a server fills them in itself.
 type Config struct {
 	// Enable and Disable name plug-ins beside those that are on by default (--enable-admission-plugins,
 	// --disable-admission-plugins). Disable wins. "*" in Enable is none, as upstream has it.
@@ -28,7 +27,8 @@ type Config struct {
 	NotReadyTolerationSeconds, UnreachableTolerationSeconds *int64
 
 	Reader admission.Reader
-	Table  *kinds.Table
+	// Quotas is the row of resource quotas; nil: there are none.
+	Quotas *kinds.Kind
 	Store  quota.Store // for bookings
 	Prefix string      // of all keys, with a slash at the end
 	// Authorizer decides what users may do with signers; nil: everything.
@@ -77,7 +77,7 @@ var entries = []entry{
 	{"DenyServiceExternalIPs", false, func(*Config) admission.Plugin { return DenyServiceExternalIPs{on{services, writes}} }},
 	{"PodTopologyLabels", true, func(c *Config) admission.Plugin { return PodTopologyLabels{c.Reader} }},
 	{"ResourceQuota", true, func(c *Config) admission.Plugin {
-		return quota.New(quota.Config{Reader: c.Reader, Store: c.Store, Kind: c.Table.ByResource(corev1.SchemeGroupVersion.WithResource("resourcequotas")), Prefix: c.Prefix})
+		return quota.New(quota.Config{Reader: c.Reader, Store: c.Store, Kind: c.Quotas, Prefix: c.Prefix})
 	}},
 	{"AlwaysDeny", false, func(*Config) admission.Plugin { return AlwaysDeny{} }},
 }
