@@ -17,6 +17,7 @@ import (
 	"golang.org/x/net/http2"
 
 	"vigil/internal/attacktest"
+	"vigil/internal/eventually"
 )
 
 // This file is a list of what clients without credentials can do to the server, each with what it may cost. Floods of frames that end the connection are
@@ -281,9 +282,7 @@ func TestAttack_Together(t *testing.T) {
 		known.request(id, true, known.encode(requestFields("GET", "/known")...))
 	}
 	known.send()
-	for s.Stats().Handlers < 100 {
-		time.Sleep(time.Millisecond)
-	}
+	eventually.True(t, "the handlers of the first 100 requests run", func() bool { return s.Stats().Handlers >= 100 })
 	modest.request(1, true, modest.encode(requestFields("GET", "/hold")...))
 	modest.pong()
 
@@ -321,9 +320,7 @@ func TestAttack_Together(t *testing.T) {
 	for _, a := range append(attackers, modest) {
 		a.conn.Close()
 	}
-	for s.Stats().Connections > 1 || s.Stats().Handlers > 100 {
-		time.Sleep(time.Millisecond)
-	}
+	eventually.True(t, "one client is left with its handlers", func() bool { return s.Stats().Connections <= 1 && s.Stats().Handlers <= 100 })
 	if held := s.Stats().Held; held != 0 {
 		t.Errorf("%d bytes are said to be held when all strangers are gone", held)
 	}

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"golang.org/x/net/http2"
+
+	"vigil/internal/eventually"
 )
 
 // wrapped is a ResponseWriter as middlewares make them.
@@ -54,9 +56,7 @@ func TestDetach(t *testing.T) {
 		}
 	}
 	read("first ")
-	for s.Stats().Handlers != 0 {
-		time.Sleep(time.Millisecond) // the handler is on its way out
-	}
+	eventually.True(t, "the handler, which is on its way out, has ended", func() bool { return s.Stats().Handlers == 0 })
 	if st.Context().Err() != nil || st.Err() != nil {
 		t.Errorf("ended with its handler: %v, %v", st.Context().Err(), st.Err())
 	}

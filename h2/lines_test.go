@@ -1,13 +1,15 @@
 package h2
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"net/http"
 	"slices"
 	"testing"
-	"time"
 
 	"golang.org/x/net/http2"
+
+	"vigil/internal/eventually"
 )
 
 // TestLines compares lines with a list of all that wait, which is searched from its beginning.
@@ -80,15 +82,12 @@ func TestLines_Shut(t *testing.T) {
 		}
 		return headers, data, shut
 	}
-	for deadline := time.Now().Add(5 * time.Minute); ; time.Sleep(time.Millisecond) { // the handlers have run
-		headers, data, shut := count()
-		if headers+data == 0 && shut == streams {
-			break
+	eventually.Nil(t, "the handlers have run, and all streams wait for windows of their own", func() error {
+		if headers, data, shut := count(); headers+data != 0 || shut != streams {
+			return fmt.Errorf("%d wait for room, %d for the connection's window, %d of %d for their own", headers, data, shut, streams)
 		}
-		if time.Now().After(deadline) {
-			t.Fatalf("%d streams wait for room, %d for the connection's window, %d for their own; want all %d for their own", headers, data, shut, streams)
-		}
-	}
+		return nil
+	})
 	a.must(a.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 2000}))
 	a.send()
 	ended := 0

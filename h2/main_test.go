@@ -7,56 +7,26 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
-	"fmt"
 	"io"
 	"log"
 	"math/big"
 	"net"
 	"net/http"
 	"os"
-	"runtime"
-	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"vigil/internal/leaktest"
 )
 
-// TestMain fails the package when a goroutine of it has outlived the tests.
+// TestMain fails the package when a goroutine of it or of net/http has outlived the tests.
 func TestMain(m *testing.M) {
 	if os.Getenv(peerVariable) != "" {
 		servePeer()
 		return
 	}
-	code := m.Run()
-	if code == 0 {
-		if left := leaked(); left != "" {
-			fmt.Fprintf(os.Stderr, "goroutines left behind:\n%s\n", left)
-			code = 1
-		}
-	}
-	os.Exit(code)
-}
-
-// leaked waits for the goroutines of this package and of net/http to end, and returns those that do not.
-func leaked() string {
-	http.DefaultTransport.(*http.Transport).CloseIdleConnections()
-	var left []string
-	for deadline := time.Now().Add(5 * time.Minute); time.Now().Before(deadline); {
-		stacks := make([]byte, 1<<20)
-		stacks = stacks[:runtime.Stack(stacks, true)]
-		left = left[:0]
-		for g := range strings.SplitSeq(string(stacks), "\n\n") {
-			if (strings.Contains(g, "vigil/h2") || strings.Contains(g, "net/http")) && !strings.Contains(g, "TestMain") && !strings.Contains(g, "fuzz") {
-				left = append(left, g)
-			}
-		}
-		if len(left) == 0 {
-			return ""
-		}
-		runtime.Gosched()
-		time.Sleep(10 * time.Millisecond) // for want of anything to wait for
-	}
-	return strings.Join(left, "\n\n")
+	leaktest.MainExcept(m, []string{"fuzz"}, "vigil/h2", "net/http")
 }
 
 // certificate is made once: it is not what is tested.

@@ -12,6 +12,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"vigil/internal/eventually"
 )
 
 var seed = flag.Uint64("seed", 0, "seed of TestTraffic; 0 means a new one")
@@ -119,17 +121,13 @@ func TestTraffic(t *testing.T) {
 		}
 	}
 	wg.Wait()
-	for deadline := time.Now().Add(5 * time.Minute); ; {
-		got := s.Stats()
-		if got.Streams == 0 && got.Detached == 0 && got.Handlers == 0 {
-			t.Logf("%+v", got)
-			break
+	eventually.Nil(t, "cancellations that are under way have ended their streams", func() error {
+		if got := s.Stats(); got.Streams != 0 || got.Detached != 0 || got.Handlers != 0 {
+			return fmt.Errorf("left behind: %+v", got)
 		}
-		if time.Now().After(deadline) {
-			t.Fatalf("left behind: %+v", got)
-		}
-		time.Sleep(time.Millisecond) // cancellations are under way
-	}
+		return nil
+	})
+	t.Logf("%+v", s.Stats())
 	s.Close()
 	close(feed.ready)
 	feed.wg.Wait()
