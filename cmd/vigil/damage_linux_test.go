@@ -9,8 +9,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
+	"vigil/internal/eventually"
 	"vigil/internal/nstest"
 	"vigil/internal/porttest"
 )
@@ -28,30 +28,38 @@ func TestDamage(t *testing.T) {
 		if err := command.Start(); err != nil {
 			t.Fatal(err)
 		}
-		ended := make(chan error, 1)
-		go func() { ended <- command.Wait() }()
-		for deadline := time.Now().Add(5 * time.Minute); ; time.Sleep(10 * time.Millisecond) {
+		ended := make(chan struct{})
+		var failed error // once ended is closed
+		go func() {
+			failed = command.Wait()
+			close(ended)
+		}()
+		t.Cleanup(func() {
+			_ = command.Process.Kill() // as a rule it has ended
+			<-ended
+		})
+		ready := false
+		eventually.True(t, "it is ready, or has ended", func() bool {
 			select {
-			case err := <-ended:
-				var exit *exec.ExitError
-				if !errors.As(err, &exit) || exit.ExitCode() != 1 {
-					t.Errorf("ended with %v", err)
-				}
-				return out.String()
+			case <-ended:
+				return true
 			default:
+				ready = strings.Contains(out.String(), "ready in")
+				return ready
 			}
-			if strings.Contains(out.String(), "ready in") {
-				_ = command.Process.Signal(syscall.SIGTERM) // it may have ended
-				if err := <-ended; err != nil {
-					t.Errorf("ended with %v", err)
-				}
-				return ""
+		})
+		if !ready {
+			var exit *exec.ExitError
+			if !errors.As(failed, &exit) || exit.ExitCode() != 1 {
+				t.Errorf("ended with %v", failed)
 			}
-			if time.Now().After(deadline) {
-				_ = command.Process.Kill() // it is reported
-				t.Fatal("neither ready nor ended")
-			}
+			return out.String()
 		}
+		_ = command.Process.Signal(syscall.SIGTERM) // it may have ended
+		if <-ended; failed != nil {
+			t.Errorf("ended with %v", failed)
+		}
+		return ""
 	}
 	if out := starts(t, whole); out != "" {
 		t.Fatal(out)

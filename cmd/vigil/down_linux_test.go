@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -29,6 +30,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"vigil/internal/eventually"
 	"vigil/internal/nstest"
 	"vigil/kubelet/containerd/containerdtest"
 )
@@ -73,20 +75,6 @@ func (o *output) String() string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.text.String()
-}
-
-// until waits for something, and shows what it saw last when that does not come.
-func until(t *testing.T, what string, holds func() string) {
-	t.Helper()
-	missing := ""
-	for deadline := time.Now().Add(5 * time.Minute); ; <-time.After(20 * time.Millisecond) {
-		if missing = holds(); missing == "" {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("never: %s: %s", what, missing)
-		}
-	}
 }
 
 // machine lists what a cluster may leave behind on a machine.
@@ -178,16 +166,16 @@ func (c *realCluster) up(nodes int) {
 	c.command, c.ended = command, ended
 	go func() { _ = command.Wait(); close(ended) }()
 	c.t.Cleanup(func() { _ = command.Process.Kill(); <-ended })
-	until(c.t, "vigil up is ready", func() string {
+	eventually.Nil(c.t, "vigil up is ready", func() error {
 		select {
 		case <-ended:
 			c.t.Fatal("vigil up has ended")
 		default:
 		}
 		if strings.Contains(out.String(), "ready in") {
-			return ""
+			return nil
 		}
-		return "it is not"
+		return errors.New("so far it says " + out.String())
 	})
 	config, err := clientcmd.BuildConfigFromFlags("", filepath.Join(c.dir, "admin.conf"))
 	if err != nil {
@@ -206,13 +194,13 @@ func (c *realCluster) kill() {
 		c.t.Fatal(err)
 	}
 	<-c.ended
-	until(c.t, "kubelets end", func() string {
+	eventually.Nil(c.t, "kubelets end", func() error {
 		for _, line := range machine(c.t)["processes"] {
 			if strings.Contains(line, " node --config "+c.dir) {
-				return line
+				return errors.New(line)
 			}
 		}
-		return ""
+		return nil
 	})
 }
 
@@ -232,12 +220,12 @@ func (c *realCluster) killNode(node string) {
 	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
 		c.t.Fatal(err)
 	}
-	until(c.t, "another kubelet", func() string {
+	eventually.Nil(c.t, "another kubelet", func() error {
 		text, err := os.ReadFile(file)
 		if err != nil || string(text) == string(was) || !strings.HasSuffix(string(text), "\n") {
-			return "it is the one before"
+			return errors.New("it is the one before")
 		}
-		return ""
+		return nil
 	})
 }
 
@@ -277,10 +265,10 @@ func (c *realCluster) deploy() {
 func (c *realCluster) pods() []corev1.Pod {
 	c.t.Helper()
 	var pods []corev1.Pod
-	until(c.t, "a ready pod on each node", func() string {
+	eventually.Nil(c.t, "a ready pod on each node", func() error {
 		list, err := c.client.CoreV1().Pods("default").List(c.t.Context(), metav1.ListOptions{})
 		if err != nil {
-			return err.Error()
+			return err
 		}
 		pods = list.Items
 		slices.SortFunc(pods, func(a, b corev1.Pod) int { return cmp.Compare(a.Spec.NodeName, b.Spec.NodeName) })
@@ -293,9 +281,9 @@ func (c *realCluster) pods() []corev1.Pod {
 			}
 		}
 		if len(pods) == 2 && ready == 2 {
-			return ""
+			return nil
 		}
-		return fmt.Sprintf("%d of %d", ready, len(pods))
+		return fmt.Errorf("%d of %d", ready, len(pods))
 	})
 	return pods
 }
@@ -337,7 +325,12 @@ func TestDown(t *testing.T) {
 	before := machine(t)
 	unchanged := func(when string) {
 		t.Helper()
-		until(t, "nothing is left "+when, func() string { return gocmp.Diff(before, machine(t)) })
+		eventually.Nil(t, "nothing is left "+when, func() error {
+			if left := gocmp.Diff(before, machine(t)); left != "" {
+				return errors.New(left)
+			}
+			return nil
+		})
 		if groups := c.cgroups(); len(groups) > 0 {
 			t.Errorf("cgroups left %s: %v", when, groups)
 		}
@@ -372,14 +365,14 @@ func TestDown(t *testing.T) {
 
 	c.up(2) // the data is still there, and says of containers that have ended that they are ready, until their kubelets have looked
 	ended := pods
-	until(t, "new containers", func() string {
+	eventually.Nil(t, "new containers", func() error {
 		pods = c.pods()
 		for i := range pods {
 			if pods[i].Status.ContainerStatuses[0].ContainerID == ended[i].Status.ContainerStatuses[0].ContainerID {
-				return pods[i].Spec.NodeName + " has the old one"
+				return errors.New(pods[i].Spec.NodeName + " has the old one")
 			}
 		}
-		return ""
+		return nil
 	})
 	c.exchange(pods)
 	c.kill()

@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"vigil/internal/eventually"
 	"vigil/pki"
 )
 
@@ -34,9 +35,11 @@ func TestFlags(t *testing.T) {
 		"--client-ca-file="+file("ca.crt"), "--disable-admission-plugins=ServiceAccount",
 		"--default-not-ready-toleration-seconds=7", "--default-unreachable-toleration-seconds=8", "--profiling=false", "--anonymous-auth=false", "--disable-http2-serving",
 		"--tls-sni-cert-key="+namedCert+","+namedKey, "--tls-curve-preferences=23", "--tls-min-version=VersionTLS13", "--request-timeout=7s",
-	).wait("the server listens", func() (bool, string) {
-		status, body := answer("https://127.0.0.1:" + told + "/healthz")
-		return status == 401, fmt.Sprint(status, " ", body) // --anonymous-auth=false
+	).wait("the server listens", func() error {
+		if status, body := answer("https://127.0.0.1:" + told + "/healthz"); status != 401 { // --anonymous-auth=false
+			return fmt.Errorf("%d %s", status, body)
+		}
+		return nil
 	})
 	client := func(port string) *kubernetes.Clientset {
 		config, err := clientcmd.BuildConfigFromFlags("https://127.0.0.1:"+port, filepath.Join(data, "admin.conf"))
@@ -54,13 +57,10 @@ func TestFlags(t *testing.T) {
 	for port, want := range map[string][2]int64{usual: {300, 300}, told: {7, 8}} {
 		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p"}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "i"}}}}
 		var made *corev1.Pod
-		for deadline := time.Now().Add(5 * time.Minute); ; time.Sleep(50 * time.Millisecond) { // until the account of pods is there
-			if made, err = servers[port].CoreV1().Pods("default").Create(t.Context(), pod, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}); err == nil {
-				break
-			} else if time.Now().After(deadline) {
-				t.Fatal(err)
-			}
-		}
+		eventually.Nil(t, "the account of pods is there", func() (err error) {
+			made, err = servers[port].CoreV1().Pods("default").Create(t.Context(), pod, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+			return err
+		})
 		seconds := map[string]int64{}
 		for _, toleration := range made.Spec.Tolerations {
 			seconds[toleration.Key] = *toleration.TolerationSeconds

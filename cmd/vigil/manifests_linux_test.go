@@ -24,6 +24,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"vigil/cmd/vigil/upstream"
+	"vigil/internal/eventually"
 )
 
 // The flags of kubeadm's static pods, phases/controlplane of Kubernetes 1.37, with P for its directory of certificates, C for that of kubeconfigs and A for
@@ -177,14 +178,17 @@ func TestManifests(t *testing.T) {
 		t.Fatal(err)
 	}
 	kubelet := start(t, "kubelet", append(fill(kubeadmKubelet, ""), "--runtime=simulated", "--data-dir="+t.TempDir(), "--kubeconfig="+data+"/admin.conf")...)
-	kubelet.wait("node-1 is ready", func() (bool, string) {
+	kubelet.wait("node-1 is ready", func() error {
 		node, err := client.CoreV1().Nodes().Get(t.Context(), "node-1", metav1.GetOptions{})
 		if err != nil {
-			return false, err.Error()
+			return err
 		}
-		return slices.ContainsFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool {
+		if !slices.ContainsFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool {
 			return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
-		}), fmt.Sprint(node.Status.Conditions)
+		}) {
+			return fmt.Errorf("its conditions are %v", node.Status.Conditions)
+		}
+		return nil
 	})
 }
 
@@ -219,30 +223,29 @@ func (r *running) stop() {
 // until waits until a URL answers with a text.
 func (r *running) until(url, want string) {
 	r.t.Helper()
-	r.wait(url+" answers "+want, func() (bool, string) {
-		status, body := answer(url)
-		return status == http.StatusOK && body == want, fmt.Sprint(status, " ", body)
+	r.wait(url+" answers "+want, func() error {
+		if status, body := answer(url); status != http.StatusOK || body != want {
+			return fmt.Errorf("%d %s", status, body)
+		}
+		return nil
 	})
 }
 
-// wait waits until something is so, for as long as the program runs.
-func (r *running) wait(what string, is func() (bool, string)) {
+// wait waits until check returns nil, for as long as the program runs.
+func (r *running) wait(what string, check func() error) {
 	r.t.Helper()
-	for deadline := time.Now().Add(5 * time.Minute); ; time.Sleep(50 * time.Millisecond) {
-		so, found := is()
-		if so {
-			return
-		}
+	eventually.Nil(r.t, r.name+": "+what, func() error {
+		missing := check()
 		select {
 		case err := <-r.exited:
 			r.exited <- err
-			r.t.Fatalf("%s %v ended: %v\n%s", r.name, r.cmd.Args, err, r.output.String())
+			if missing != nil {
+				r.t.Fatalf("%s %v ended: %v\n%s", r.name, r.cmd.Args, err, r.output.String())
+			}
 		default:
 		}
-		if time.Now().After(deadline) {
-			r.t.Fatalf("%s: %s: there is %s", r.name, what, found)
-		}
-	}
+		return missing
+	})
 }
 
 // answer asks without credentials.
