@@ -17,6 +17,7 @@ import (
 	"vigil/apiserver"
 	"vigil/apiserver/apiservertest"
 	"vigil/apiserver/listmemory"
+	"vigil/internal/eventually"
 )
 
 // TestList_Budget has hundreds of clients that ask for large lists and read nothing. What the server holds for them stays within the
@@ -27,7 +28,7 @@ func TestList_Budget(t *testing.T) {
 	want := b.get(b.path, "Accept-Encoding: identity").body
 	before := heapInUse()
 	framers := b.stall(readers)
-	eventually(t, "the lists wait for room", func() bool { return b.figure("apiserver_list_waiting") > 200 })
+	eventually.True(t, "the lists wait for room", func() bool { return b.figure("apiserver_list_waiting") > 200 })
 
 	healthy := newClient(t, b.Client("healthy", "system:masters"))
 	for range 20 {
@@ -50,7 +51,7 @@ func TestList_Budget(t *testing.T) {
 	for _, f := range framers {
 		f.conn.Close()
 	}
-	eventually(t, "everything is given back", func() bool { return b.figure(bufferedLists) == 0 && b.figure("apiserver_list_waiting") == 0 })
+	eventually.True(t, "everything is given back", func() bool { return b.figure(bufferedLists) == 0 && b.figure("apiserver_list_waiting") == 0 })
 }
 
 // TestList_BudgetCuts: clients that read nothing make room for those of the same user that wait. All that read get what they ask for; one that the
@@ -58,7 +59,7 @@ func TestList_Budget(t *testing.T) {
 func TestList_BudgetCuts(t *testing.T) {
 	b := startBudgeted(t, 2*time.Second)
 	stalled := b.stall(150)
-	eventually(t, "lists wait for room", func() bool { return b.figure("apiserver_list_waiting") > 0 })
+	eventually.True(t, "lists wait for room", func() bool { return b.figure("apiserver_list_waiting") > 0 })
 	var wg sync.WaitGroup
 	var again atomic.Int64
 	for range 50 {
@@ -89,7 +90,7 @@ func TestList_BudgetCuts(t *testing.T) {
 	for _, f := range stalled {
 		f.conn.Close()
 	}
-	eventually(t, "everything is given back", func() bool { return b.figure(bufferedLists) == 0 && b.figure("apiserver_list_waiting") == 0 })
+	eventually.True(t, "everything is given back", func() bool { return b.figure(bufferedLists) == 0 && b.figure("apiserver_list_waiting") == 0 })
 }
 
 const (

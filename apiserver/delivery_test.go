@@ -16,6 +16,7 @@ import (
 
 	"vigil/apiserver"
 	"vigil/apiserver/apiservertest"
+	"vigil/internal/eventually"
 )
 
 // watchers are running watches: what any of them gets comes on lines, its end (nil: in good order) on ended.
@@ -139,19 +140,7 @@ func TestWatch_Connection(t *testing.T) {
 		}
 	}
 	const running = `apiserver_longrunning_requests{component="apiserver",group="",resource="configmaps",scope="cluster",subresource="",verb="WATCH",version="v1"} 1`
-	eventually(t, "only one watch is left", func() bool { return strings.Contains(string(c.get("/metrics").body), running) })
-}
-
-// eventually waits for what happens soon without anybody saying so.
-func eventually(t testing.TB, what string, happened func() bool) {
-	t.Helper()
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	for deadline := time.Now().Add(timeout); !happened(); <-tick.C {
-		if time.Now().After(deadline) {
-			t.Fatalf("not seen: %s", what)
-		}
-	}
+	eventually.True(t, "only one watch is left", func() bool { return strings.Contains(string(c.get("/metrics").body), running) })
 }
 
 // TestWatch_Large: initial events of many times a client's window, in one stream and in several at once.

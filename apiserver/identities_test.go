@@ -14,6 +14,7 @@ import (
 	"vigil/apiserver"
 	"vigil/apiserver/apiservertest"
 	"vigil/apiserver/authz"
+	"vigil/internal/eventually"
 )
 
 // TestConnections_Identity: every open connection is visible with the identity it has, over both versions of HTTP.
@@ -45,9 +46,9 @@ func TestConnections_Identity(t *testing.T) {
 				}
 				return false
 			}
-			eventually(t, user+" is connected", shown)
+			eventually.True(t, user+" is connected", shown)
 			conn.Close()
-			eventually(t, user+" has left", func() bool { return !shown() })
+			eventually.True(t, user+" has left", func() bool { return !shown() })
 		}
 	}
 }

@@ -27,6 +27,7 @@ import (
 	"vigil/apiserver/apiservertest"
 	"vigil/apiserver/audit"
 	"vigil/internal/accounttoken"
+	"vigil/internal/eventually"
 )
 
 // tokenKey makes a key of service account tokens.
@@ -178,20 +179,20 @@ func TestLegacyTokens(t *testing.T) {
 	if _, err := cs.CoreV1().Secrets("ns").Update(ctx, secret, metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the token is good again", func() bool { code, _ := use(refused["marked invalid"]); return code == http.StatusOK })
+	eventually.True(t, "the token is good again", func() bool { code, _ := use(refused["marked invalid"]); return code == http.StatusOK })
 
 	// Without its Secret the token is none, nor is that of an account that has gone and come back.
 	if err := cs.CoreV1().Secrets("ns").Delete(ctx, "manual", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "a token without its Secret is refused", func() bool { code, _ := use(manual); return code == http.StatusUnauthorized })
+	eventually.True(t, "a token without its Secret is refused", func() bool { code, _ := use(manual); return code == http.StatusUnauthorized })
 	if err := cs.CoreV1().ServiceAccounts("ns").Delete(ctx, "bot", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := cs.CoreV1().ServiceAccounts("ns").Create(ctx, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "bot"}}, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the token of another incarnation is refused", func() bool { code, _ := use(listed); return code == http.StatusUnauthorized })
+	eventually.True(t, "the token of another incarnation is refused", func() bool { code, _ := use(listed); return code == http.StatusUnauthorized })
 }
 
 // TestLegacyTokens_Seen: who uses a token of a Secret, or one that a pod should have renewed, is seen in the audit log and in the metrics.

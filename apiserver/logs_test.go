@@ -3,6 +3,7 @@ package apiserver_test
 import (
 	"bytes"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -10,7 +11,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -18,6 +18,7 @@ import (
 
 	"vigil/apiserver"
 	"vigil/apiserver/apiservertest"
+	"vigil/internal/eventually"
 	"vigil/store/storetest"
 )
 
@@ -84,11 +85,12 @@ func TestLogs_NoSecrets(t *testing.T) {
 		{stranger, "GET", path, "Basic " + encoded, "", 403},
 	} {
 		if r.path == path+"/broken" && r.method == "GET" {
-			for deadline := time.Now().Add(timeout); !strings.Contains(log.String(), "key=/registry/secrets/default/broken"); time.Sleep(time.Millisecond) {
-				if time.Now().After(deadline) {
-					t.Fatalf("the log does not tell of the broken value: %s", log.String())
+			eventually.Nil(t, "the log tells of the broken value", func() error {
+				if text := log.String(); !strings.Contains(text, "key=/registry/secrets/default/broken") {
+					return errors.New(text)
 				}
-			}
+				return nil
+			})
 		}
 		req, err := http.NewRequestWithContext(t.Context(), r.method, s.URL+r.path, strings.NewReader(r.body))
 		if err != nil {

@@ -23,6 +23,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"vigil/apiserver"
+	"vigil/internal/eventually"
 )
 
 func TestDiscovery(t *testing.T) {
@@ -309,7 +310,7 @@ func TestMetrics(t *testing.T) {
 		`apiserver_compressed_list_bytes 0`,
 	} {
 		// A request is counted when it has ended, and its client may know that sooner.
-		eventually(t, "metrics have "+want, func() bool { return strings.Contains(string(c.get("/metrics").body), want) })
+		eventually.True(t, "metrics have "+want, func() bool { return strings.Contains(string(c.get("/metrics").body), want) })
 	}
 	if r := c.get("/debug/watchcache"); r.code != 200 || !strings.Contains(string(r.body), "configmaps") {
 		t.Errorf("debug page: got %d %s", r.code, r.body)

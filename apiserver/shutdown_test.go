@@ -9,6 +9,7 @@ import (
 
 	"vigil/apiserver"
 	"vigil/apiserver/apiservertest"
+	"vigil/internal/eventually"
 )
 
 // TestShutdown stops a server with watches and a slow request under way.
@@ -42,17 +43,13 @@ func TestShutdown(t *testing.T) {
 	go func() { stopped <- s.Stop() }()
 
 	// The server says that it stops while it still serves.
-	for deadline := time.Now().Add(timeout); ; {
-		r := h2.get("/readyz")
-		if r.code == http.StatusInternalServerError {
-			if !strings.Contains(string(r.body), "[-]shutdown failed: reason withheld\n") || !strings.HasSuffix(string(r.body), "readyz check failed\n") {
-				t.Errorf("readyz: %s", r.body)
-			}
-			break
-		}
-		if time.Now().After(deadline) {
-			t.Fatal("readyz does not fail")
-		}
+	var ready response
+	eventually.True(t, "readyz fails", func() bool {
+		ready = h2.get("/readyz")
+		return ready.code == http.StatusInternalServerError
+	})
+	if !strings.Contains(string(ready.body), "[-]shutdown failed: reason withheld\n") || !strings.HasSuffix(string(ready.body), "readyz check failed\n") {
+		t.Errorf("readyz: %s", ready.body)
 	}
 	if r := h2.get("/livez"); r.code != http.StatusOK {
 		t.Errorf("livez while stopping: %d", r.code)

@@ -10,6 +10,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
+
+	"vigil/internal/eventually"
 )
 
 // TestWatch_Stalled has a client that stops reading: it must not hold up others, is counted, and is cut off.
@@ -55,7 +57,7 @@ func TestWatch_Stalled(t *testing.T) {
 		last = updated.ResourceVersion
 		healthy.expect("MODIFIED c1")
 	}
-	eventually(t, "only the healthy watch is left",
+	eventually.True(t, "only the healthy watch is left",
 		metric(`apiserver_longrunning_requests{component="apiserver",group="",resource="configmaps",scope="cluster",subresource="",verb="WATCH",version="v1"} 1`))
 	if now := relabel(t, k, "a", "c1", "after=1"); healthy.expect("MODIFIED c1").Object.Metadata.ResourceVersion != now || now == last {
 		t.Error("the healthy watch lost an event")

@@ -21,6 +21,7 @@ import (
 
 	"vigil/apiserver"
 	"vigil/apiserver/apiservertest"
+	"vigil/internal/eventually"
 )
 
 // TestWatch_StalledHTTP2 has clients that stop reading: one on a connection of its own, one beside a watch that goes on. Nobody else
@@ -67,7 +68,7 @@ func TestWatch_NeverReadHTTP2(t *testing.T) {
 	healthy := []*stream{c.watch(path)}
 	dead := []*stream{c.watch(path), newClient(t, s.Admin()).watch(path)}
 	outgrowStalled(t, c, k, len(dead), healthy)
-	eventually(t, "those that never read are cut off", func() bool {
+	eventually.True(t, "those that never read are cut off", func() bool {
 		return strings.Contains(string(c.get("/metrics").body),
 			`apiserver_longrunning_requests{component="apiserver",group="",resource="configmaps",scope="cluster",subresource="",verb="WATCH",version="v1"} 1`+"\n")
 	})

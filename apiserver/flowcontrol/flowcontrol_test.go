@@ -21,10 +21,8 @@ import (
 	"vigil/apiserver/apiservertest"
 	"vigil/apiserver/authn"
 	"vigil/apiserver/flowcontrol"
+	"vigil/internal/eventually"
 )
-
-// limit bounds everything that a test waits for.
-const limit = 5 * time.Minute
 
 // world is a server with fairness, and what it is decided by.
 type world struct {
@@ -41,16 +39,6 @@ func start(t *testing.T, timeout time.Duration) *world {
 		c.Fairness, c.MaxRequestsInflight, c.MaxMutatingRequestsInflight, c.RequestTimeout = true, 40, 20, timeout
 	})
 	return &world{t, s, s.Clientset(), s.Fairness()}
-}
-
-// eventually waits until something holds.
-func (w *world) eventually(what string, holds func() bool) {
-	w.Helper()
-	for deadline := time.Now().Add(limit); !holds(); time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			w.Fatalf("never: %s", what)
-		}
-	}
 }
 
 // level makes a level with one share, which is one seat here, and a schema that leads a user there; then waits until both are in force.
@@ -77,7 +65,7 @@ func (w *world) level(name string, response api.LimitResponse, change ...func(*a
 	if err != nil {
 		w.Fatal(err)
 	}
-	w.eventually(name+" is in force", func() bool {
+	eventually.True(w, name+" is in force", func() bool {
 		header := http.Header{}
 		w.fair.Handle(w.Context(), request(name, "a"), header, ignore, func() {})
 		return header.Get(api.ResponseHeaderMatchedFlowSchemaUID) == string(schema.UID)
@@ -132,7 +120,7 @@ func (w *world) ask(ctx context.Context, r *flowcontrol.Request) *turn {
 	case <-t.begun:
 	case <-queued:
 	case <-decided:
-	case <-time.After(limit):
+	case <-time.After(eventually.Limit):
 		w.Fatal("the request is neither served nor queued nor refused")
 	}
 	return t
@@ -213,12 +201,12 @@ func TestClassification(t *testing.T) {
 			schema, level = names[resp.Header.Get(api.ResponseHeaderMatchedFlowSchemaUID)], names[resp.Header.Get(api.ResponseHeaderMatchedPriorityLevelConfigurationUID)]
 			return schema == tc.schema && level == tc.level
 		}
-		for deadline := time.Now().Add(time.Minute); !get(); time.Sleep(time.Millisecond) { // the objects that are there are in force a moment later
-			if time.Now().After(deadline) {
-				t.Errorf("GET %s by %s falls under %q and %q, want %q and %q", tc.path, tc.user, schema, level, tc.schema, tc.level)
-				break
+		eventually.Nil(t, "the objects that are there are in force", func() error {
+			if !get() {
+				return fmt.Errorf("GET %s by %s falls under %q and %q, want %q and %q", tc.path, tc.user, schema, level, tc.schema, tc.level)
 			}
-		}
+			return nil
+		})
 		client.CloseIdleConnections()
 	}
 }
@@ -323,7 +311,7 @@ func TestHandle(t *testing.T) {
 		<-first.done
 		before := 0
 		for served := false; !served; {
-			w.eventually("somebody's turn", func() bool {
+			eventually.True(w, "somebody's turn", func() bool {
 				if served = modest.has(); served {
 					return true
 				}
@@ -361,7 +349,7 @@ func TestHandle(t *testing.T) {
 		}
 		patch(`{"spec":{"limited":{"nominalConcurrencyShares":100}}}`)
 		var second *turn
-		w.eventually("a second seat", func() bool {
+		eventually.True(w, "a second seat", func() bool {
 			second = w.ask(ctx, request("refusing", "b"))
 			return second.has()
 		})
@@ -369,7 +357,7 @@ func TestHandle(t *testing.T) {
 		<-second.done
 		patch(`{"spec":{"limited":{"nominalConcurrencyShares":1,"limitResponse":{"type":"Queue","queuing":{"queues":1,"handSize":1,"queueLengthLimit":10}}}}}`)
 		var waits *turn
-		w.eventually("a queue", func() bool {
+		eventually.True(w, "a queue", func() bool {
 			waits = w.ask(ctx, request("refusing", "b"))
 			if waits.has() {
 				waits.end()
@@ -392,7 +380,7 @@ func TestHandle(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		w.eventually("another schema", func() bool {
+		eventually.True(w, "another schema", func() bool {
 			header := http.Header{}
 			return w.fair.Handle(ctx, request("refusing", "a"), header, ignore, func() {}) && header.Get(api.ResponseHeaderMatchedFlowSchemaUID) == string(fallback.UID)
 		})
@@ -448,7 +436,7 @@ func TestBorrowing(t *testing.T) {
 		}
 		return n
 	}
-	w.eventually("four requests at once: one's own seat and three times as many borrowed", func() bool { return served(borrowing) == 4 })
+	eventually.True(w, "four requests at once: one's own seat and three times as many borrowed", func() bool { return served(borrowing) == 4 })
 	if n := served(not); n != 1 {
 		t.Errorf("%d requests at once of a level that may not borrow, want 1", n)
 	}

@@ -26,6 +26,7 @@ import (
 
 	"vigil/apiserver/authn"
 	"vigil/apiserver/authn/external"
+	"vigil/internal/eventually"
 )
 
 // issuer is an OpenID Connect provider.
@@ -109,20 +110,12 @@ func run(t *testing.T, config external.Config) *external.Tokens {
 // knows waits until a token is known, and returns whose it is.
 func knows(t *testing.T, tokens *external.Tokens, token string) *authn.User {
 	t.Helper()
-	ticker := time.NewTicker(20 * time.Millisecond)
-	defer ticker.Stop()
-	end := time.After(5 * time.Minute)
-	for {
-		user, _, err := tokens.AuthenticateToken(t.Context(), token, nil)
-		if err == nil {
-			return user
-		}
-		select {
-		case <-end:
-			t.Fatalf("token is not known: %v", err)
-		case <-ticker.C:
-		}
-	}
+	var user *authn.User
+	eventually.Nil(t, "the token is known", func() (err error) {
+		user, _, err = tokens.AuthenticateToken(t.Context(), token, nil)
+		return err
+	})
+	return user
 }
 
 func TestOIDC(t *testing.T) {
