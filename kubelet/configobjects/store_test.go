@@ -20,6 +20,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"vigil/apiserver/apiservertest"
+	"vigil/internal/eventually"
 	"vigil/internal/leaktest"
 )
 
@@ -34,8 +35,6 @@ type world struct {
 	network *network
 	told    chan types.UID
 }
-
-const patience = 5 * time.Minute
 
 func newWorld(t *testing.T, change func(*timing)) *world {
 	t.Helper()
@@ -126,7 +125,7 @@ func (w *world) await(pod *corev1.Pod) {
 		if uid != pod.UID {
 			w.Fatalf("told of pod %s, want %s", uid, pod.UID)
 		}
-	case <-time.After(patience):
+	case <-time.After(eventually.Limit):
 		w.Fatal("nobody was told of a change")
 	}
 }

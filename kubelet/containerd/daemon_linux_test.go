@@ -4,13 +4,13 @@ import (
 	"context"
 	"os"
 	"testing"
-	"time"
 
 	"github.com/google/uuid"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"vigil/internal/eventually"
 	"vigil/internal/nstest"
 	"vigil/kubelet/containerd"
 	"vigil/kubelet/containerd/containerdtest"
@@ -37,7 +37,7 @@ func connect(t *testing.T, d *containerd.Daemon) client {
 // testContext ends when a test has clearly hung.
 func testContext(t *testing.T) context.Context {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), eventually.Limit)
 	t.Cleanup(cancel)
 	return ctx
 }

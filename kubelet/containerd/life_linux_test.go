@@ -16,6 +16,7 @@ import (
 
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"vigil/internal/eventually"
 	"vigil/internal/nstest"
 	"vigil/kubelet/containerd"
 	"vigil/kubelet/containerd/containerdtest"
@@ -36,22 +37,10 @@ func kill(t *testing.T, pid int) {
 	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) {
 		t.Fatal(err)
 	}
-	await(t, "the end of a process that was killed", func() bool {
+	eventually.True(t, "the end of a process that was killed", func() bool {
 		stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 		return err != nil || bytes.Contains(stat, []byte(") Z "))
 	})
-}
-
-func await(t *testing.T, what string, done func() bool) {
-	t.Helper()
-	ctx := testContext(t)
-	for !done() {
-		select {
-		case <-ctx.Done():
-			t.Fatalf("waited in vain for %s", what)
-		case <-time.After(5 * time.Millisecond):
-		}
-	}
 }
 
 // started is when a container that runs was started; it fails when it does not run.
@@ -97,7 +86,7 @@ func TestRun_ContainerdKilled(t *testing.T) {
 
 	kill(t, first)
 
-	await(t, "another containerd", func() bool { pid, _ := containerd.Process(config.RootDir); return pid != first })
+	eventually.True(t, "another containerd", func() bool { pid, _ := containerd.Process(config.RootDir); return pid != first })
 	if err := d.Ready(testContext(t)); err != nil {
 		t.Fatal(err)
 	}

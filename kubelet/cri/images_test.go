@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"vigil/internal/eventually"
 	"vigil/kubelet"
 )
 
@@ -112,7 +113,7 @@ func TestParallelPulls(t *testing.T) {
 				defer r.mu.Unlock()
 				return r.waiting
 			}
-			n.eventually("as many pulls as may are under way", func() bool { return waiting() == test.want })
+			eventually.True(t, "as many pulls as may are under way", func() bool { return waiting() == test.want })
 			close(r.gate)
 			for range images {
 				if err := <-done; err != nil {

@@ -14,14 +14,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"vigil/internal/eventually"
 	"vigil/internal/nstest"
 	"vigil/kubelet"
 	"vigil/kubelet/containerd"
 	"vigil/kubelet/containerd/containerdtest"
 )
-
-// patience bounds everything that a test waits for.
-const patience = 5 * time.Minute
 
 // node is a Runtime over a containerd of its own, with a bridge network, that somebody follows.
 type node struct {
@@ -45,7 +43,7 @@ func startNode(t testing.TB, change func(*Config)) *node {
 	n := &node{t: t, daemon: daemon, changed: make(chan types.UID, 10000)}
 	n.Runtime = n.connect(change)
 	n.follow(n.Runtime)
-	n.eventually("the network is ready", func() bool { return n.Ready(n.context()) == nil })
+	eventually.Nil(t, "the network is ready", func() error { return n.Ready(n.context()) })
 	return n
 }
 
@@ -84,7 +82,7 @@ func (n *node) follow(r *Runtime) {
 }
 
 func (n *node) context() context.Context {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), eventually.Limit)
 	n.t.Cleanup(cancel)
 	return ctx
 }
@@ -92,7 +90,7 @@ func (n *node) context() context.Context {
 // await waits for a condition that changes of a pod are told of.
 func (n *node) await(uid types.UID, what string, done func(*kubelet.Sandbox, []*kubelet.Container) bool) []*kubelet.Container {
 	n.t.Helper()
-	deadline := time.After(patience)
+	deadline := time.After(eventually.Limit)
 	for {
 		sandbox, containers, err := n.Pod(n.context(), uid)
 		if err == nil && done(sandbox, containers) {
@@ -112,18 +110,6 @@ func deref(containers []*kubelet.Container) []kubelet.Container {
 		all = append(all, *c)
 	}
 	return all
-}
-
-// eventually waits for what nobody tells of.
-func (n *node) eventually(what string, done func() bool) {
-	n.t.Helper()
-	deadline := time.Now().Add(patience)
-	for !done() {
-		if time.Now().After(deadline) {
-			n.t.Fatalf("%s: not so", what)
-		}
-		time.Sleep(20 * time.Millisecond)
-	}
 }
 
 // newPod is a pod that has been through the API server, with a container for each command of the demo image.

@@ -13,6 +13,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"vigil/internal/eventually"
 	"vigil/kubelet"
 )
 
@@ -84,7 +85,7 @@ func TestPullProgress(t *testing.T) {
 				}})
 				ended <- err
 			}()
-			deadline := time.After(patience)
+			deadline := time.After(eventually.Limit)
 			for half := false; !half; {
 				select {
 				case p := <-told:

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"vigil/internal/eventually"
 	"vigil/kubelet"
 )
 
@@ -95,7 +96,7 @@ func TestAdoption(t *testing.T) {
 	if err := n.StopContainer(n.context(), ids[0], 0); err != nil {
 		t.Fatal(err)
 	}
-	n.eventually("the second knows", func() bool {
+	eventually.True(t, "the second knows", func() bool {
 		_, containers, err := second.Pod(n.context(), pod.UID)
 		return err == nil && stateOf(containers, ids[0]).State == kubelet.ContainerExited
 	})

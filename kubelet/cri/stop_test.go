@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"vigil/internal/eventually"
 	"vigil/kubelet"
 )
 
@@ -53,7 +54,7 @@ func TestStopContainer(t *testing.T) {
 	if c := exit(ids[2]); c.ExitCode != 137 {
 		t.Errorf("the one with a signal of its own is %+v", c)
 	}
-	if took := time.Since(began); took > patience {
+	if took := time.Since(began); took > eventually.Limit {
 		t.Errorf("all that took %v", took)
 	}
 	for _, id := range append(ids, "containerd://none") { // there is nothing to stop

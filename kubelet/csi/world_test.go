@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -18,6 +17,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"vigil/apiserver/apiservertest"
+	"vigil/internal/eventually"
 	"vigil/internal/nstest"
 	"vigil/kubelet"
 	"vigil/kubelet/configobjects"
@@ -26,8 +26,6 @@ import (
 	"vigil/kubelet/volumes"
 	"vigil/kubelet/volumes/mount"
 )
-
-const patience = 5 * time.Minute
 
 func must(t testing.TB, err error) {
 	t.Helper()
@@ -110,25 +108,11 @@ func (w *world) restart(drivers ...*csitest.Driver) {
 	}
 }
 
-// eventually waits until holds says nil.
-func (w *world) eventually(what string, holds func() error) {
-	w.Helper()
-	for deadline := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
-		err := holds()
-		if err == nil {
-			return
-		}
-		if time.Now().After(deadline) {
-			w.Fatalf("%s: not so: %v", what, err)
-		}
-	}
-}
-
 // drivers waits until the CSINode has drivers of these names, and returns them.
 func (w *world) drivers(names ...string) []storagev1.CSINodeDriver {
 	w.Helper()
 	var drivers []storagev1.CSINodeDriver
-	w.eventually(fmt.Sprintf("the CSINode has %q", names), func() error {
+	eventually.Nil(w, fmt.Sprintf("the CSINode has %q", names), func() error {
 		object, err := w.node.StorageV1().CSINodes().Get(context.Background(), "n", metav1.GetOptions{})
 		if err != nil {
 			return err
@@ -149,7 +133,7 @@ func (w *world) drivers(names ...string) []storagev1.CSINodeDriver {
 // registered waits until the driver hears that it is.
 func (w *world) registered(d *csitest.Driver) {
 	w.Helper()
-	w.eventually("the driver is registered", func() error {
+	eventually.Nil(w, "the driver is registered", func() error {
 		if s := d.Status(); s == nil || !s.PluginRegistered {
 			return fmt.Errorf("it heard %v", s)
 		}

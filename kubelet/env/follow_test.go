@@ -3,7 +3,6 @@ package env_test
 import (
 	"context"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -11,6 +10,7 @@ import (
 
 	"vigil/apiserver/apiservertest"
 	"vigil/informer"
+	"vigil/internal/eventually"
 	"vigil/kubelet/env"
 )
 
@@ -60,21 +60,9 @@ func TestServices_Follow(t *testing.T) {
 		t.Error("a service that was there first is missing")
 	}
 	create("late", "10.0.0.102")
-	wait(t, "a new service", func() bool { return has("LATE_SERVICE_HOST") })
+	eventually.True(t, "a new service", func() bool { return has("LATE_SERVICE_HOST") })
 	if err := client.CoreV1().Services("default").Delete(t.Context(), "early", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	wait(t, "the end of a service", func() bool { return !has("EARLY_SERVICE_HOST") })
-}
-
-func wait(t *testing.T, what string, holds func() bool) {
-	t.Helper()
-	timeout := time.After(5 * time.Minute)
-	for !holds() {
-		select {
-		case <-timeout:
-			t.Fatalf("%s does not come", what)
-		case <-time.After(10 * time.Millisecond):
-		}
-	}
+	eventually.True(t, "the end of a service", func() bool { return !has("EARLY_SERVICE_HOST") })
 }

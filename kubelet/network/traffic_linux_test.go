@@ -27,6 +27,7 @@ import (
 
 	"vigil/apiserver/apiservertest"
 	"vigil/informer"
+	"vigil/internal/eventually"
 	"vigil/internal/nstest"
 	"vigil/netfilter"
 )
@@ -106,24 +107,10 @@ func (n *node) start() {
 	n.stop = sync.OnceFunc(func() { cancel(); running.Wait() })
 }
 
-func eventually(t testing.TB, what string, holds func() bool) {
-	t.Helper()
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
-	deadline := time.After(5 * time.Minute)
-	for !holds() {
-		select {
-		case <-tick.C:
-		case <-deadline:
-			t.Fatal("never: " + what)
-		}
-	}
-}
-
 // ready waits until the Node says that its network is there.
 func (n *node) ready() {
 	n.t.Helper()
-	eventually(n.t, "network of "+n.name, func() bool {
+	eventually.True(n.t, "network of "+n.name, func() bool {
 		object, err := n.client.CoreV1().Nodes().Get(n.t.Context(), n.name, metav1.GetOptions{})
 		if err != nil {
 			n.t.Fatal(err)
@@ -371,7 +358,7 @@ func TestTraffic(t *testing.T) {
 				from *node
 				to   string
 			}{{a, "10.244.1.0/24"}, {b, "10.244.0.0/24"}} {
-				eventually(t, "route from "+e.from.name, func() bool { return e.from.hasRoute(e.to) })
+				eventually.True(t, "route from "+e.from.name, func() bool { return e.from.hasRoute(e.to) })
 			}
 			podA, ipsA := a.pod()
 			podA2, ipsA2 := a.pod()
@@ -388,7 +375,7 @@ func TestTraffic(t *testing.T) {
 			nodeAddress := map[Mode]string{ModeHostGW: a.ns.Address.String(), ModeVXLAN: "10.244.0.0"}[mode]
 			seenAs(t, "node to pod of another node", a.ns.Do, serverB, nodeAddress)
 			if mode == ModeVXLAN { // the nodes have no IPv6 addresses, tunnels need none
-				eventually(t, "IPv6 route", func() bool { return a.hasRoute("fd01:0:0:2::/64") && b.hasRoute("fd01:0:0:1::/64") })
+				eventually.True(t, "IPv6 route", func() bool { return a.hasRoute("fd01:0:0:2::/64") && b.hasRoute("fd01:0:0:1::/64") })
 				server6 := serve(t, podB.Do, netip.AddrPortFrom(ipsB[1], 0).String())
 				seenAs(t, "pod to pod, IPv6", podA.Do, server6, ipsA[1].String())
 			}
@@ -402,7 +389,7 @@ func TestTraffic(t *testing.T) {
 			ask(t, translated)
 			a.staleRoute("10.244.99.0/24", b.ns.Address)
 			a.start()
-			eventually(t, "end of a stale route", func() bool { return !a.hasRoute("10.244.99.0/24") })
+			eventually.True(t, "end of a stale route", func() bool { return !a.hasRoute("10.244.99.0/24") })
 			ask(t, translated)
 			ask(t, direct)
 
@@ -411,7 +398,7 @@ func TestTraffic(t *testing.T) {
 			if err := b.client.CoreV1().Nodes().Delete(t.Context(), "b", metav1.DeleteOptions{}); err != nil {
 				t.Fatal(err)
 			}
-			eventually(t, "end of the route", func() bool { return !a.hasRoute("10.244.1.0/24") && !a.hasRoute("fd01:0:0:2::/64") })
+			eventually.True(t, "end of the route", func() bool { return !a.hasRoute("10.244.1.0/24") && !a.hasRoute("fd01:0:0:2::/64") })
 
 			a.stop()
 			a.removed()
@@ -425,7 +412,7 @@ func TestHostPorts(t *testing.T) {
 	a, b := newNode(t, server, ModeHostGW, "a", "10.244.0.0/24"), newNode(t, server, ModeHostGW, "b", "10.244.1.0/24")
 	a.ready()
 	b.ready()
-	eventually(t, "routes", func() bool { return a.hasRoute("10.244.1.0/24") && b.hasRoute("10.244.0.0/24") })
+	eventually.True(t, "routes", func() bool { return a.hasRoute("10.244.1.0/24") && b.hasRoute("10.244.0.0/24") })
 	podA, ipsA := a.pod()
 	podB, ipsB := b.pod()
 	other, ipsOther := b.pod()
@@ -465,7 +452,7 @@ func TestHostPorts(t *testing.T) {
 	b.stop()
 	b.staleRoute("10.244.99.0/24", a.ns.Address)
 	b.start()
-	eventually(t, "round after the restart", func() bool { return !b.hasRoute("10.244.99.0/24") })
+	eventually.True(t, "round after the restart", func() bool { return !b.hasRoute("10.244.99.0/24") })
 	ask(t, through)
 	seenAs(t, "after a restart", outside, at(onB, 80), nstest.BridgeAddress.String())
 
@@ -478,7 +465,7 @@ func TestHostPorts(t *testing.T) {
 		}
 	})
 	b.network.poke()
-	eventually(t, "rules", func() (there bool) {
+	eventually.True(t, "rules", func() (there bool) {
 		b.ns.Do(t, func() {
 			rules, err := netfilter.IsComplete(b.network.names.rules)
 			ports, portsErr := netfilter.IsComplete(b.network.names.ports)

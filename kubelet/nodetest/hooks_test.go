@@ -11,6 +11,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"vigil/internal/eventually"
 )
 
 func hookGet(path string, scheme corev1.URIScheme, host string) *corev1.LifecycleHandler {
@@ -24,7 +26,7 @@ func (n *Node) remove(name string, grace int64) time.Duration {
 	if err := n.Client.CoreV1().Pods("default").Delete(n.t.Context(), name, metav1.DeleteOptions{GracePeriodSeconds: &grace}); err != nil {
 		n.t.Fatal(err)
 	}
-	n.Eventually(name+" is gone", func() error {
+	eventually.Nil(n.t, name+" is gone", func() error {
 		_, err := n.Client.CoreV1().Pods("default").Get(context.Background(), name, metav1.GetOptions{})
 		if apierrors.IsNotFound(err) {
 			return nil

@@ -22,7 +22,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
@@ -33,6 +32,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"vigil/apiserver/apiservertest"
+	"vigil/internal/eventually"
 	"vigil/internal/nstest"
 	"vigil/kubelet"
 	"vigil/kubelet/cgroups"
@@ -50,9 +50,6 @@ const (
 	Name    = "node-1"
 	Address = "10.88.0.1"
 )
-
-// Patience bounds everything that a test waits for.
-const Patience = time.Minute
 
 // Node is a machine that runs pods.
 type Node struct {
@@ -168,7 +165,7 @@ func (n *Node) start() {
 		}
 		n.stop = func() {}
 	}
-	n.Eventually("the network is ready", func() error { return n.Runtime.Ready(ctx) })
+	eventually.Nil(n.t, "the network is ready", func() error { return n.Runtime.Ready(ctx) })
 }
 
 // Pod makes a pod for the node with a container "c" that runs a command of the demo image. A server is ready when it answers on
@@ -202,7 +199,7 @@ func (n *Node) Create(pod *corev1.Pod) *corev1.Pod {
 func (n *Node) Await(name, what string, holds func(*corev1.Pod) error) *corev1.Pod {
 	n.t.Helper()
 	var pod *corev1.Pod
-	n.Eventually(name+": "+what, func() (err error) {
+	eventually.Nil(n.t, name+": "+what, func() (err error) {
 		if pod, err = n.Client.CoreV1().Pods("default").Get(context.Background(), name, metav1.GetOptions{}); err != nil {
 			return err
 		}
@@ -230,7 +227,7 @@ func (n *Node) Ready(name string) *corev1.Pod {
 // Event waits for an event of a pod: its reason, and how its message begins.
 func (n *Node) Event(pod, reason, message string) {
 	n.t.Helper()
-	n.Eventually(fmt.Sprintf("%s has an event %s %q", pod, reason, message), func() error {
+	eventually.Nil(n.t, fmt.Sprintf("%s has an event %s %q", pod, reason, message), func() error {
 		events, err := n.Client.CoreV1().Events("default").List(context.Background(), metav1.ListOptions{FieldSelector: "involvedObject.name=" + pod})
 		if err != nil {
 			return err
@@ -249,7 +246,7 @@ func (n *Node) Event(pod, reason, message string) {
 // Exec runs a command in container c of a pod that runs and returns what it printed; it must end well.
 func (n *Node) Exec(pod *corev1.Pod, command ...string) string {
 	n.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), Patience)
+	ctx, cancel := context.WithTimeout(context.Background(), eventually.Limit)
 	defer cancel()
 	for i := range pod.Status.ContainerStatuses {
 		if s := &pod.Status.ContainerStatuses[i]; s.Name == "c" {
@@ -262,20 +259,4 @@ func (n *Node) Exec(pod *corev1.Pod, command ...string) string {
 	}
 	n.t.Fatalf("pod %s has no container c", pod.Name)
 	return ""
-}
-
-// Eventually waits until holds says nil.
-func (n *Node) Eventually(what string, holds func() error) {
-	n.t.Helper()
-	deadline := time.Now().Add(Patience)
-	for {
-		err := holds()
-		if err == nil {
-			return
-		}
-		if time.Now().After(deadline) {
-			n.t.Fatalf("%s: not so: %v", what, err)
-		}
-		time.Sleep(20 * time.Millisecond)
-	}
 }

@@ -26,6 +26,7 @@ import (
 
 	"vigil/apiserver"
 	"vigil/apiserver/connect"
+	"vigil/internal/eventually"
 	"vigil/kubelet"
 	"vigil/kubelet/server"
 	"vigil/pki"
@@ -110,7 +111,7 @@ func (n *Node) session(ws bool, req *rest.Request, streams remotecommand.StreamO
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(n.t.Context(), Patience)
+	ctx, cancel := context.WithTimeout(n.t.Context(), eventually.Limit)
 	defer cancel()
 	return e.StreamWithContext(ctx, streams)
 }

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"vigil/internal/eventually"
 	"vigil/kubelet/volumes/mount"
 )
 
@@ -39,7 +40,7 @@ func (n *Node) setConfigMap(name string, data map[string]string) {
 // sees waits until a container finds content in a file.
 func (n *Node) sees(pod *corev1.Pod, path, content string) {
 	n.t.Helper()
-	n.Eventually(pod.Name+" sees "+content+" in "+path, func() error {
+	eventually.Nil(n.t, pod.Name+" sees "+content+" in "+path, func() error {
 		if seen := n.Exec(pod, "cat", path); strings.TrimSpace(seen) != content {
 			return errors.New("it sees " + seen)
 		}
@@ -99,7 +100,7 @@ func TestVolumes(t *testing.T) {
 	if err := node.Client.CoreV1().Pods("default").Delete(t.Context(), "web", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	node.Eventually("web is gone", func() error {
+	eventually.Nil(t, "web is gone", func() error {
 		_, err := node.Client.CoreV1().Pods("default").Get(context.Background(), "web", metav1.GetOptions{})
 		if apierrors.IsNotFound(err) {
 			return nil
@@ -115,7 +116,7 @@ func TestVolumes(t *testing.T) {
 // nothingLeft waits until no pod has anything mounted, and a pod no directory.
 func (n *Node) nothingLeft(pod *corev1.Pod) {
 	n.t.Helper()
-	n.Eventually("nothing of "+pod.Name+" is left", func() error {
+	eventually.Nil(n.t, "nothing of "+pod.Name+" is left", func() error {
 		if _, err := os.Stat(filepath.Join(n.rootDir, "pods", string(pod.UID))); !os.IsNotExist(err) {
 			return errors.New("its directory is there")
 		}

@@ -16,6 +16,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
+	"vigil/internal/eventually"
 	"vigil/pki"
 )
 
@@ -143,7 +144,7 @@ func TestKubelet_Certificate(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.issue(t, "kubelet", foreign, serving)
-	c.eventually(t, "a new serving certificate", func() error {
+	eventually.Nil(t, "a new serving certificate", func() error {
 		conn, err := tls.Dial("tcp", strings.TrimPrefix(c.url, "https://"), &tls.Config{InsecureSkipVerify: true})
 		if err != nil {
 			return err
@@ -155,7 +156,7 @@ func TestKubelet_Certificate(t *testing.T) {
 		return nil
 	})
 	c.write(t, "ca.crt", c.ca.CertPEM()) // looked at again, as something new
-	c.eventually(t, "a stranger's certificate", func() error {
+	eventually.Nil(t, "a stranger's certificate", func() error {
 		if err := attempt(); err == nil || !strings.Contains(err.Error(), "x509: certificate signed by unknown authority") {
 			return fmt.Errorf("it was taken: %w", errors.Join(err))
 		}
@@ -165,7 +166,7 @@ func TestKubelet_Certificate(t *testing.T) {
 		t.Errorf("unchecked: %q, %v", got, err)
 	}
 	c.write(t, "ca.crt", foreign.CertPEM())
-	c.eventually(t, "their authority", attempt)
+	eventually.Nil(t, "their authority", attempt)
 }
 
 // TestKubelet_Gone: what a client hears when nobody listens.

@@ -9,7 +9,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/gorilla/websocket"
 	corev1 "k8s.io/api/core/v1"
@@ -19,26 +18,6 @@ import (
 )
 
 var localhost = []net.IP{net.IPv4(127, 0, 0, 1)}
-
-// eventually waits until try succeeds: what a test has changed is looked at once a second.
-func (c *cluster) eventually(t *testing.T, what string, try func() error) {
-	t.Helper()
-	deadline := time.Now().Add(5 * time.Minute)
-	for {
-		err := try()
-		if err == nil {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("%s: %v", what, err)
-		}
-		select {
-		case <-time.After(20 * time.Millisecond):
-		case <-t.Context().Done():
-			t.Fatalf("%s: %v", what, err)
-		}
-	}
-}
 
 // admin is an administrator's client that follows no redirects.
 func (c *cluster) admin(t testing.TB) *http.Client {

@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	statsapi "k8s.io/kubelet/pkg/apis/stats/v1alpha1"
 
+	"vigil/internal/eventually"
 	"vigil/internal/nstest"
 	"vigil/kubelet"
 	"vigil/kubelet/cgroups"
@@ -66,9 +67,7 @@ func startNode(t testing.TB) *realNode {
 	followed := make(chan error, 1)
 	go func() { followed <- n.runtime.Follow(ctx, func(types.UID) {}) }()
 	t.Cleanup(func() { cancel(); <-followed })
-	for n.runtime.Ready(t.Context()) != nil {
-		time.Sleep(20 * time.Millisecond) // containerd looks at its network's configuration by itself
-	}
+	eventually.Nil(t, "containerd has seen its network's configuration", func() error { return n.runtime.Ready(t.Context()) })
 	n.provider = New(Config{
 		Node: "node-1", Runtime: n.runtime.Client(), Images: n.runtime.ImageClient(), Groups: n.groups, RootDir: root, LogDir: n.logs, Period: time.Second,
 		Pods: func() []*corev1.Pod {
@@ -130,8 +129,7 @@ func TestContainerd(t *testing.T) {
 	if err := n.run("idle", []string{"sleep", "1000"}); err != nil {
 		t.Fatal(err)
 	}
-	deadline := time.Now().Add(time.Minute)
-	for {
+	eventually.Nil(t, "the summary is as the pods are", func() error { // containerd looks at writable layers every 10 s
 		if err := n.provider.CountDisks(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -139,15 +137,11 @@ func TestContainerd(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		why := unlike(s)
-		if why == "" {
-			break
+		if why := unlike(s); why != "" {
+			return fmt.Errorf("%s: %+v", why, s.Pods)
 		}
-		if time.Now().After(deadline) { // containerd looks at writable layers every 10 s
-			t.Fatalf("%s: %+v", why, s.Pods)
-		}
-		time.Sleep(200 * time.Millisecond)
-	}
+		return nil
+	})
 	if separate, layers, err := n.provider.Layout(t.Context()); err != nil || separate != layers && layers {
 		t.Errorf("layout: %v, %v, %v", separate, layers, err)
 	}

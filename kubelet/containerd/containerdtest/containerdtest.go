@@ -18,17 +18,14 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
-	"time"
 
+	"vigil/internal/eventually"
 	"vigil/internal/nstest"
 	"vigil/kubelet/containerd"
 )
 
 // Variable names the environment variable that says where the runtime's programs are.
 const Variable = "VIGIL_RUNTIME"
-
-// patience bounds starting and stopping.
-const patience = 2 * time.Minute
 
 // BinDir is where the runtime's programs are: $VIGIL_RUNTIME or bin/runtime in the repository. The test is skipped without
 // namespaces, and fails when the programs have not been built.
@@ -102,13 +99,13 @@ func StartWith(t testing.TB, config containerd.Config) *containerd.Daemon {
 				t.Logf("containerd's log:\n%s", log[max(0, len(log)-16<<10):])
 			}
 		}
-		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		ctx, cancel := context.WithTimeout(context.Background(), eventually.Limit)
 		defer cancel()
 		if err := d.Stop(ctx); err != nil {
 			t.Error(err)
 		}
 	})
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), eventually.Limit)
 	defer cancel()
 	if err := d.Start(ctx); err != nil {
 		t.Fatal(err)
