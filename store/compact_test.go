@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"vigil/internal/eventually"
 	"vigil/store"
 	"vigil/store/storetest"
 )
@@ -114,16 +115,16 @@ func TestCompact_Run(t *testing.T) {
 		s := storetest.Open(t, cfg)
 		go func() { ended <- s.Run(ctx) }()
 	}
-	var last int64
-	deadline := time.Now().Add(5 * time.Minute)
-	for n := 1; ; n++ {
+	last, n := first, 0
+	eventually.True(t, fmt.Sprintf("revision %d is compacted", first), func() bool {
+		n++
 		last = create(n)
-		if _, err := s.List(ctx, "/registry/", store.ListOptions{Rev: first, Limit: 1}); errors.Is(err, store.ErrCompacted) {
-			break
-		} else if err != nil || time.Now().After(deadline) {
-			t.Fatalf("no compaction of revision %d until %d: %v", first, last, err)
+		_, err := s.List(ctx, "/registry/", store.ListOptions{Rev: first, Limit: 1})
+		if err != nil && !errors.Is(err, store.ErrCompacted) {
+			t.Fatalf("list at revision %d, the newest being %d: %v", first, last, err)
 		}
-	}
+		return err != nil
+	})
 	for _, e := range feed.WaitFor(t, last) {
 		if e.Key == "compact_rev_key" {
 			t.Errorf("the feed delivers %s", e.Key)

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"vigil/internal/eventually"
 	"vigil/internal/need"
 	"vigil/internal/nstest"
 	"vigil/store"
@@ -147,11 +148,12 @@ func (b *syncBuffer) String() string {
 // logged wants a text to have been logged so often.
 func (x *target) logged(text string, times int) {
 	x.Helper()
-	for deadline := time.Now().Add(time.Minute); strings.Count(x.log.String(), text) != times; time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			x.Fatalf("%q was logged %d times, want %d", text, strings.Count(x.log.String(), text), times)
+	eventually.Nil(x, fmt.Sprintf("%q is logged %d times", text, times), func() error {
+		if n := strings.Count(x.log.String(), text); n != times {
+			return fmt.Errorf("it was %d times", n)
 		}
-	}
+		return nil
+	})
 }
 
 // alive fails the test when etcd has ended.
@@ -183,32 +185,31 @@ func (x *target) must(what string, err error) {
 // eventually repeats what may fail for lack of space until it works.
 func (x *target) eventually(what string, do func() error) {
 	x.Helper()
-	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+	eventually.Nil(x, what, func() error {
 		err := do()
 		x.alive()
-		if err == nil {
-			return
-		}
-		if !errors.Is(err, store.ErrNoSpace) || time.Now().After(deadline) {
+		if err != nil && !errors.Is(err, store.ErrNoSpace) {
 			x.Fatalf("%s: %v", what, err)
 		}
-	}
+		return err
+	})
 }
 
 // fed wants the feed to bring a change of the key.
 func (x *target) fed(key string, times int) {
 	x.Helper()
-	for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
+	eventually.Nil(x, fmt.Sprintf("the feed brings %d changes of %s", times, key), func() error {
 		x.mu.Lock()
 		n := x.seen[key]
 		x.mu.Unlock()
-		if n == times {
-			return
-		}
-		if n > times || time.Now().After(deadline) {
+		if n > times {
 			x.Fatalf("the feed brought %d changes of %s, want %d", n, key, times)
 		}
-	}
+		if n < times {
+			return fmt.Errorf("there are %d", n)
+		}
+		return nil
+	})
 }
 
 // fill writes values until the disk is full, from several goroutines, and returns how many there are.

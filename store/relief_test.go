@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"vigil/internal/eventually"
 	"vigil/store"
 	"vigil/store/storetest"
 )
@@ -53,14 +54,13 @@ func TestQuota(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			for deadline := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
-				if err = create(n + 1); err == nil {
-					break
-				}
-				if !errors.Is(err, store.ErrNoSpace) || time.Now().After(deadline) {
+			eventually.Nil(t, "there is room after the deletes", func() error {
+				err := create(n + 1)
+				if err != nil && !errors.Is(err, store.ErrNoSpace) {
 					t.Fatalf("create after the deletes: %v", err)
 				}
-			}
+				return err
+			})
 			alarms, err := e.Client().AlarmList(ctx)
 			if err != nil || len(alarms.Alarms) != 0 {
 				t.Errorf("alarms: %v, %v", alarms, err)
