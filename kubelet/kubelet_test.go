@@ -22,6 +22,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"vigil/apiserver/apiservertest"
+	"vigil/internal/eventually"
 	"vigil/kubelet"
 	"vigil/kubelet/simulated"
 )
@@ -135,7 +136,7 @@ func (c cluster) get(t testing.TB, name string) *corev1.Pod {
 func (c cluster) wait(t testing.TB, name, what string, holds func(*corev1.Pod) bool) *corev1.Pod {
 	t.Helper()
 	var pod *corev1.Pod
-	eventually(t, name+" "+what, func() bool {
+	eventually.Nil(t, name+" "+what, says(func() bool {
 		pod = c.get(t, name)
 		return holds(pod)
 	}, func() string {
@@ -143,7 +144,7 @@ func (c cluster) wait(t testing.TB, name, what string, holds func(*corev1.Pod) b
 			return "it is gone"
 		}
 		return fmt.Sprintf("its status is %+v", pod.Status)
-	})
+	}))
 	return pod
 }
 
@@ -159,30 +160,22 @@ func (c cluster) waitGone(t testing.TB, name string) {
 
 func (c cluster) hasEvent(t testing.TB, pod, reason, message string) {
 	t.Helper()
-	eventually(t, fmt.Sprintf("event %s %q", reason, message), func() bool {
+	eventually.True(t, fmt.Sprintf("event %s %q", reason, message), func() bool {
 		events, err := c.client.CoreV1().Events("default").List(t.Context(), metav1.ListOptions{FieldSelector: "involvedObject.name=" + pod})
 		if err != nil {
 			t.Fatal(err)
 		}
 		return slices.ContainsFunc(events.Items, func(e corev1.Event) bool { return e.Reason == reason && e.Message == message })
-	}, nil)
+	})
 }
 
-// eventually waits until something holds, and fails the test with what is the case when it does not in time.
-func eventually(t testing.TB, what string, holds func() bool, is func() string) {
-	t.Helper()
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
-	deadline := time.After(5 * time.Minute)
-	for !holds() {
-		select {
-		case <-tick.C:
-		case <-deadline:
-			if is != nil {
-				what += ": " + is()
-			}
-			t.Fatalf("does not happen: %s", what)
+// says makes a check that fails with what is the case.
+func says(holds func() bool, is func() string) func() error {
+	return func() error {
+		if holds() {
+			return nil
 		}
+		return errors.New(is())
 	}
 }
 
@@ -231,13 +224,13 @@ func TestPods(t *testing.T) {
 		c.waitPhase(t, "forced", corev1.PodRunning)
 		c.remove(t, "forced", 0)
 		c.waitGone(t, "forced")
-		eventually(t, "the runtime forgets the pod", func() bool {
+		eventually.True(t, "the runtime forgets the pod", func() bool {
 			pods, err := runtime.Pods(t.Context())
 			if err != nil {
 				t.Fatal(err)
 			}
 			return !slices.ContainsFunc(pods, func(p kubelet.PodReference) bool { return p.UID == made.UID })
-		}, nil)
+		})
 	})
 }
 
@@ -502,13 +495,13 @@ func TestKubelet_RemovesOrphans(t *testing.T) {
 	stop()
 	c.remove(t, "goes", 0)
 	c.run(t, runtime, nil)
-	eventually(t, "the runtime has one pod", func() bool {
+	eventually.True(t, "the runtime has one pod", func() bool {
 		pods, err := runtime.Pods(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
 		return slices.Equal(pods, []kubelet.PodReference{{UID: stays.UID, Namespace: stays.Namespace, Name: stays.Name}})
-	}, nil)
+	})
 }
 
 // stubborn is a runtime whose containers end only when they are killed.
@@ -563,13 +556,13 @@ func TestNode(t *testing.T) {
 	nodes := c.client.CoreV1().Nodes()
 	wait := func(what string, holds func(*corev1.Node) bool) (node *corev1.Node) {
 		t.Helper()
-		eventually(t, "node "+what, func() bool {
+		eventually.Nil(t, "node "+what, says(func() bool {
 			var err error
 			if node, err = nodes.Get(t.Context(), "node-1", metav1.GetOptions{}); err != nil && !apierrors.IsNotFound(err) {
 				t.Fatal(err)
 			}
 			return err == nil && holds(node)
-		}, func() string { return fmt.Sprintf("%+v", node.Status) })
+		}, func() string { return fmt.Sprintf("%+v", node.Status) }))
 		return node
 	}
 	ready := func(status corev1.ConditionStatus) func(*corev1.Node) bool {
@@ -590,7 +583,7 @@ func TestNode(t *testing.T) {
 	t.Run("lease is renewed", func(t *testing.T) {
 		leases := c.client.CoordinationV1().Leases(corev1.NamespaceNodeLease)
 		var first metav1.MicroTime
-		eventually(t, "two renewals", func() bool {
+		eventually.True(t, "two renewals", func() bool {
 			lease, err := leases.Get(t.Context(), "node-1", metav1.GetOptions{})
 			if apierrors.IsNotFound(err) {
 				return false
@@ -605,7 +598,7 @@ func TestNode(t *testing.T) {
 				first = *lease.Spec.RenewTime
 			}
 			return lease.Spec.RenewTime.Sub(first.Time) > 300*time.Millisecond
-		}, nil)
+		})
 	})
 
 	t.Run("what others say is put right", func(t *testing.T) {
@@ -654,7 +647,7 @@ func TestNode_WritesItsStatusWhenNothingChanges(t *testing.T) {
 	c := startCluster(t)
 	c.run(t, simulated.New(network), func(config *kubelet.Config) { config.StatusReportFrequency = 300 * time.Millisecond })
 	var first metav1.Time
-	eventually(t, "a second heartbeat", func() bool {
+	eventually.True(t, "a second heartbeat", func() bool {
 		node, err := c.client.CoreV1().Nodes().Get(t.Context(), "node-1", metav1.GetOptions{})
 		if apierrors.IsNotFound(err) {
 			return false
@@ -667,7 +660,7 @@ func TestNode_WritesItsStatusWhenNothingChanges(t *testing.T) {
 			first = heartbeat
 		}
 		return first.Before(&heartbeat)
-	}, nil)
+	})
 }
 
 // counting counts the DELETEs that a client sends.

@@ -9,6 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	corev1 "k8s.io/api/core/v1"
 
+	"vigil/internal/eventually"
 	"vigil/kubelet"
 	"vigil/kubelet/simulated"
 )
@@ -36,7 +37,7 @@ kubelet_started_pods_total 1
 	c.remove(t, "pod", 0)
 	c.wait(t, "pod", "is gone", func(p *corev1.Pod) bool { return p == nil })
 	var counts map[string]uint64
-	eventually(t, "each round is counted", func() bool { // the worker may still be at the last one
+	eventually.Nil(t, "each round is counted", says(func() bool { // the worker may still be at the last one
 		families, err := registry.Gather()
 		if err != nil {
 			t.Fatal(err)
@@ -52,7 +53,7 @@ kubelet_started_pods_total 1
 			}
 		}
 		return counts["kubelet_pod_worker_duration_seconds kill"] > 0
-	}, func() string { return fmt.Sprintf("histograms: %v", counts) })
+	}, func() string { return fmt.Sprintf("histograms: %v", counts) }))
 	if counts["kubelet_pod_start_duration_seconds"] != 1 || counts["kubelet_pod_worker_duration_seconds create"] != 1 {
 		t.Errorf("histograms: %v", counts)
 	}

@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"vigil/internal/eventually"
 	"vigil/kubelet"
 	"vigil/kubelet/simulated"
 )
@@ -52,10 +53,10 @@ func (c cluster) expectNodeEvents(t *testing.T, want ...string) {
 	t.Helper()
 	slices.Sort(want)
 	var got []string
-	eventually(t, "events of the node", func() bool {
+	eventually.Nil(t, "events of the node", says(func() bool {
 		got = c.nodeEvents(t)
 		return slices.Equal(got, want)
-	}, func() string { return "\n" + strings.Join(got, "\n") })
+	}, func() string { return "\n" + strings.Join(got, "\n") }))
 	if err := c.client.CoreV1().Events("default").DeleteCollection(t.Context(), metav1.DeleteOptions{}, metav1.ListOptions{}); err != nil {
 		t.Fatal(err)
 	}

@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"vigil/internal/eventually"
 	"vigil/kubelet"
 	"vigil/kubelet/simulated"
 )
@@ -19,13 +20,13 @@ func TestNodeStatus_Removed(t *testing.T) {
 	status := func(what string, holds func(corev1.NodeStatus) bool) {
 		t.Helper()
 		var node *corev1.Node
-		eventually(t, what, func() (ok bool) {
+		eventually.Nil(t, what, says(func() (ok bool) {
 			var err error
 			if node, err = c.client.CoreV1().Nodes().Get(t.Context(), "node-1", metav1.GetOptions{}); err != nil {
 				return false
 			}
 			return holds(node.Status)
-		}, func() string { return fmt.Sprintf("%+v", node.Status) })
+		}, func() string { return fmt.Sprintf("%+v", node.Status) }))
 	}
 	var says atomic.Pointer[corev1.NodeStatus]
 	says.Store(&corev1.NodeStatus{

@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"vigil/internal/eventually"
 	"vigil/kubelet"
 	"vigil/kubelet/simulated"
 )
@@ -56,14 +57,14 @@ func TestNode_KnownFromWatch(t *testing.T) {
 		return func() bool { return runtime.looks.Load() >= until }
 	}
 	said := func() string { return "" }
-	eventually(t, "node is ready", ready, said)
+	eventually.Nil(t, "node is ready", says(ready, said))
 	var before int64
-	eventually(t, "the watch has brought the Node", func() bool { // five looks in a row ask nothing
+	eventually.Nil(t, "the watch has brought the Node", says(func() bool { // five looks in a row ask nothing
 		before = gets.Load()
-		eventually(t, "kubelet looks", looksOn(5), said)
+		eventually.Nil(t, "kubelet looks", says(looksOn(5), said))
 		return gets.Load() == before
-	}, said)
-	eventually(t, "kubelet looks", looksOn(20), said)
+	}, said))
+	eventually.Nil(t, "kubelet looks", says(looksOn(20), said))
 	if now := gets.Load(); now != before {
 		t.Errorf("20 looks at the status asked for the Node %d times", now-before)
 	}
@@ -72,11 +73,11 @@ func TestNode_KnownFromWatch(t *testing.T) {
 	if _, err := nodes.Patch(t.Context(), "node-1", types.StrategicMergePatchType, []byte(patch), metav1.PatchOptions{}, "status"); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "node is ready again", ready, said)
+	eventually.Nil(t, "node is ready again", says(ready, said))
 	if err := nodes.Delete(t.Context(), "node-1", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "node is registered again", ready, said)
+	eventually.Nil(t, "node is registered again", says(ready, said))
 }
 
 // A kubelet waits for what others write to its Node, and no longer than it may.

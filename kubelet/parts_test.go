@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"vigil/internal/eventually"
 	"vigil/kubelet"
 	"vigil/kubelet/simulated"
 )
@@ -193,7 +194,7 @@ func (h hostPorts) Pods() []types.UID { return nil }
 
 func expectDiary(t *testing.T, r *recorded, want string, words ...string) {
 	t.Helper()
-	eventually(t, want, func() bool { return r.diary.read(words...) == want }, func() string { return "it says " + r.diary.read(words...) })
+	eventually.Nil(t, want, says(func() bool { return r.diary.read(words...) == want }, func() string { return "it says " + r.diary.read(words...) }))
 }
 
 func TestParts_ComeAndGoInOrder(t *testing.T) {

@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"vigil/internal/eventually"
 	"vigil/kubelet"
 )
 
@@ -80,7 +81,7 @@ func TestPhase_StaysWhenWhatComesNextFails(t *testing.T) {
 			close(f.sandboxes)
 			f.die(p.UID)
 			k.LookAtAll()
-			eventually(t, "another sandbox is tried", func() bool { return strings.HasPrefix(f.diary.read("sandbox"), "sandbox in , sandbox fails") }, nil)
+			eventually.True(t, "another sandbox is tried", func() bool { return strings.HasPrefix(f.diary.read("sandbox"), "sandbox in , sandbox fails") })
 		}},
 		{name: "the sandbox dies and the image is gone", shows: "ErrImagePull", fails: func(_ *testing.T, _ cluster, f failing, k *kubelet.Kubelet, p *corev1.Pod) {
 			close(f.images)
@@ -165,11 +166,11 @@ func TestConditions_Order(t *testing.T) {
 		"example.com/gate", corev1.PodReadyToStartContainers, corev1.PodInitialized, corev1.PodReady, corev1.ContainersReady, corev1.PodScheduled,
 	}
 	var got []corev1.PodConditionType
-	eventually(t, "order of conditions", func() bool {
+	eventually.Nil(t, "order of conditions", says(func() bool {
 		got = nil
 		for _, condition := range c.get(t, "p").Status.Conditions {
 			got = append(got, condition.Type)
 		}
 		return slices.Equal(got, want)
-	}, func() string { return fmt.Sprint(got) })
+	}, func() string { return fmt.Sprint(got) }))
 }

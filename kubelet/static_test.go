@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
+	"vigil/internal/eventually"
 	"vigil/kubelet"
 	"vigil/kubelet/simulated"
 )
@@ -146,10 +147,10 @@ func TestStatic_PodsRunWithoutAPIServer(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- k.Run(ctx) }()
-	eventually(t, "the pod runs", func() bool {
+	eventually.True(t, "the pod runs", func() bool {
 		pod := k.Pod("default", "web-node-1")
 		return pod != nil && pod.Status.Phase == corev1.PodRunning
-	}, nil)
+	})
 	cancel()
 	<-done
 }
