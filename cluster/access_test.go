@@ -24,6 +24,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"vigil/cluster"
+	"vigil/kubelet/node"
 	"vigil/pki"
 )
 
@@ -51,7 +52,7 @@ func startGuarded(t *testing.T) *guarded {
 	ended := make(chan error, 1)
 	go func() {
 		ended <- cluster.Up(ctx, cluster.UpConfig{
-			DataDir: dir, Nodes: 2, Runtime: cluster.RuntimeSimulated, Out: io.Discard,
+			DataDir: dir, Nodes: 2, Runtime: node.RuntimeSimulated, Out: io.Discard,
 			APIServer: cluster.APIServerConfig{BindAddress: "127.0.0.1", SecurePort: address.Port},
 			Logger:    slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelError})),
 		})

@@ -33,11 +33,12 @@ import (
 	"vigil/apiserver/serviceaccount"
 	"vigil/apiserver/serviceip"
 	"vigil/apiserver/write"
-	"vigil/cluster/serving"
 	"vigil/internal/memory"
 	"vigil/internal/panics"
+	"vigil/internal/serving"
 	"vigil/kinds"
 	"vigil/kinds/all"
+	"vigil/kubelet/machine"
 	"vigil/object"
 	"vigil/pki"
 	"vigil/store"
@@ -237,7 +238,7 @@ func RunAPIServer(ctx context.Context, config APIServerConfig) error {
 		Version:                     config.Version,
 		Logger:                      config.Logger,
 		Registerer:                  registry,
-		Connections:                 connect.Config{Kubelets: config.Kubelets, AllowLoopback: !hostAddress().IsValid(), OwnNodes: config.OwnNodes},
+		Connections:                 connect.Config{Kubelets: config.Kubelets, AllowLoopback: !machine.Address().IsValid(), OwnNodes: config.OwnNodes},
 		Checks:                      atRest.checks(),
 		Auditor:                     auditor,
 		StartHooks: []apiserver.StartHook{{
@@ -381,7 +382,7 @@ func advertised(config APIServerConfig) netip.Addr {
 	if bind, err := netip.ParseAddr(config.BindAddress); err == nil && !bind.IsLoopback() && !bind.IsUnspecified() {
 		return bind
 	}
-	return hostAddress()
+	return machine.Address()
 }
 
 // published is the address in the endpoints of the Service kubernetes. A loopback address is of no use to anybody else, and endpoints do not have such; the
@@ -393,28 +394,6 @@ func published(config APIServerConfig) netip.Addr {
 	}
 	if config.Logger != nil {
 		config.Logger.Warn("the advertised address is a loopback address; the Service kubernetes gets no endpoint of this server: set --advertise-address for pods to reach it", "address", address)
-	}
-	return netip.Addr{}
-}
-
-// hostAddress is the first IPv4 address of this machine that others may reach, or the zero value.
-func hostAddress() netip.Addr {
-	// No packet is sent: the kernel says from which address one would be.
-	if conn, err := net.Dial("udp4", "192.0.2.1:9"); err == nil {
-		defer conn.Close()
-		if from, err := netip.ParseAddrPort(conn.LocalAddr().String()); err == nil && from.Addr().IsGlobalUnicast() {
-			return from.Addr()
-		}
-	}
-	addresses, err := net.InterfaceAddrs()
-	if err != nil {
-		return netip.Addr{}
-	}
-	for _, a := range addresses {
-		prefix, err := netip.ParsePrefix(a.String())
-		if err == nil && prefix.Addr().Is4() && prefix.Addr().IsGlobalUnicast() {
-			return prefix.Addr()
-		}
 	}
 	return netip.Addr{}
 }

@@ -21,10 +21,10 @@ import (
 
 	"vigil/apiserver/health"
 	"vigil/cluster/componentserver"
-	"vigil/cluster/serving"
 	"vigil/controllers"
 	"vigil/informer"
 	"vigil/internal/accounttoken"
+	"vigil/internal/serving"
 	"vigil/pki"
 	"vigil/scheduler"
 	"vigil/scheduler/queue"

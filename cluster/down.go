@@ -14,6 +14,7 @@ import (
 	"syscall"
 	"time"
 
+	"vigil/kubelet/node"
 	"vigil/kubelet/untrusted"
 )
 
@@ -152,7 +153,7 @@ func lockOwner(path string) (owner process, held bool) {
 }
 
 // nodesDir has the directories of the nodes.
-func (c DownConfig) nodesDir() string { return filepath.Join(c.DataDir, "nodes") }
+func (c DownConfig) nodesDir() string { return node.Dirs(c.DataDir) }
 
 // nodeDirs are the directories of the nodes that there have been.
 func (c DownConfig) nodeDirs() ([]string, error) {
@@ -166,7 +167,7 @@ func (c DownConfig) nodeDirs() ([]string, error) {
 	var dirs []string
 	for _, entry := range entries {
 		if entry.IsDir() {
-			dirs = append(dirs, nodeDir(c.DataDir, entry.Name()))
+			dirs = append(dirs, node.Dir(c.DataDir, entry.Name()))
 		}
 	}
 	return dirs, nil

@@ -12,6 +12,7 @@ import (
 	"vigil/kubelet/cgroups"
 	"vigil/kubelet/containerd"
 	"vigil/kubelet/network"
+	"vigil/kubelet/node"
 )
 
 // down is Down once the data directory is ours. It goes from the top: who starts things, then what was started, then what that leaves behind. A
@@ -25,7 +26,7 @@ func (c DownConfig) down(ctx context.Context) error {
 	for _, dir := range nodes {
 		errs = append(errs, c.stopNode(ctx, dir))
 	}
-	errs = append(errs, c.removeCgroups(clusterCgroup(c.DataDir)), c.unmount(c.nodesDir()), network.Remove(c.DataDir), forgetResults(c.DataDir))
+	errs = append(errs, c.removeCgroups(node.Cgroups(c.DataDir)), c.unmount(c.nodesDir()), network.Remove(c.DataDir), forgetResults(c.DataDir))
 	return errors.Join(errs...)
 }
 
@@ -37,11 +38,11 @@ func (c DownConfig) stopFormerNodes(ctx context.Context, keep func(node string) 
 	}
 	var errs []error
 	for _, dir := range nodes {
-		node := filepath.Base(dir)
-		if keep(node) || !hasRuntime(dir) {
+		name := filepath.Base(dir)
+		if keep(name) || !hasRuntime(dir) {
 			continue
 		}
-		errs = append(errs, c.stopNode(ctx, dir), c.removeCgroups(nodeCgroup(c.DataDir, node)), c.unmount(dir), network.NewSegment(c.DataDir).Leave(node))
+		errs = append(errs, c.stopNode(ctx, dir), c.removeCgroups(node.Cgroup(c.DataDir, name)), c.unmount(dir), network.NewSegment(c.DataDir).Leave(name))
 	}
 	return errors.Join(errs...)
 }
@@ -65,7 +66,7 @@ func (c DownConfig) stopNode(ctx context.Context, dir string) error {
 
 // stopRuntime ends a node's containers and containerd, from within the node's network namespace if it has one: plug-ins take pods off there.
 func (c DownConfig) stopRuntime(ctx context.Context, dir string) error {
-	root := runtimeDir(dir)
+	root := node.RuntimeDir(dir)
 	stop := func() error {
 		daemon, err := containerd.New(containerd.Config{BinDir: c.programsOf(root), RootDir: root, Logger: c.Logger})
 		if err != nil {
@@ -82,7 +83,7 @@ func (c DownConfig) stopRuntime(ctx context.Context, dir string) error {
 
 // hasRuntime says whether a node has a containerd that runs, or that has left something behind.
 func hasRuntime(dir string) bool {
-	for _, path := range []string{filepath.Join(runtimeDir(dir), "process.json"), containerd.DefaultStateDir(runtimeDir(dir))} {
+	for _, path := range []string{filepath.Join(node.RuntimeDir(dir), "process.json"), containerd.DefaultStateDir(node.RuntimeDir(dir))} {
 		if _, err := os.Stat(path); err == nil {
 			return true
 		}
@@ -99,7 +100,7 @@ func (c DownConfig) programsOf(root string) string {
 	if text, err := os.ReadFile(filepath.Join(root, "process.json")); err == nil && json.Unmarshal(text, &started) == nil && started.BinDir != "" {
 		return started.BinDir
 	}
-	return programs()
+	return node.Programs()
 }
 
 // removeCgroups kills what is left in a cgroup of nodes and removes it. Runtimes leave theirs in hierarchies that kubelets do not use, so

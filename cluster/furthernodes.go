@@ -15,6 +15,7 @@ import (
 	"strconv"
 
 	"vigil/kubelet/network"
+	"vigil/kubelet/node"
 	"vigil/pki"
 )
 
@@ -62,7 +63,7 @@ func newFurtherNodes(dataDir string, names []string, logger *slog.Logger) (*furt
 // has not, are stopped: nobody looks after them.
 func (c *UpConfig) prepareFurtherNodes(ctx context.Context, dataDir string) error {
 	var names []string
-	if c.Runtime != RuntimeSimulated {
+	if c.Runtime != node.RuntimeSimulated {
 		for i := range c.Nodes {
 			names = append(names, NodeName(i))
 		}
@@ -78,13 +79,13 @@ func (c *UpConfig) prepareFurtherNodes(ctx context.Context, dataDir string) erro
 
 // prepareNode does what comes before the i-th node can run: in this process, where slots bound how many do so at once, or in one of
 // its own when it is a further one with real containers.
-func (c *UpConfig) prepareNode(ctx context.Context, slots chan struct{}, i int, config KubeletConfig) (run func(ctx context.Context) error, err error) {
+func (c *UpConfig) prepareNode(ctx context.Context, slots chan struct{}, i int, config node.Config) (run func(ctx context.Context) error, err error) {
 	if c.further != nil && i > 0 {
 		return func(ctx context.Context) error { return c.further.run(ctx, i, config) }, nil
 	}
 	slots <- struct{}{}
 	defer func() { <-slots }()
-	return PrepareKubelet(ctx, config)
+	return node.Prepare(ctx, config)
 }
 
 // address is the InternalIP of the i-th node. Nil: there is but one, and it has the machine's.
@@ -127,13 +128,13 @@ func (f *furtherNodes) listen(port int, everywhere bool) ([]net.Listener, error)
 }
 
 // run runs the i-th node until ctx ends, and starts it again when it ends before. config is completed with what follows from the node's place.
-func (f *furtherNodes) run(ctx context.Context, i int, config KubeletConfig) error {
-	dir := nodeDir(f.dataDir, f.names[i])
+func (f *furtherNodes) run(ctx context.Context, i int, config node.Config) error {
+	dir := node.Dir(f.dataDir, f.names[i])
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
 	config.NodeName, config.Logger = f.names[i], nil
-	config.Runtime, config.Real.DataDir, config.Real.NodeDir, config.Real.NodeIP = RuntimeContainerd, f.dataDir, dir, f.address(i)
+	config.Runtime, config.Real.DataDir, config.Real.NodeDir, config.Real.NodeIP = node.RuntimeContainerd, f.dataDir, dir, f.address(i)
 	text, err := json.MarshalIndent(config, "", "  ")
 	if err != nil {
 		return fmt.Errorf("node %s: encode its configuration: %w", f.names[i], err)
@@ -154,12 +155,12 @@ func RunNode(ctx context.Context, file string, logger *slog.Logger) error {
 	if err != nil {
 		return err
 	}
-	var config KubeletConfig
+	var config node.Config
 	if err := json.Unmarshal(text, &config); err != nil {
 		return fmt.Errorf("read %s: %w", file, err)
 	}
-	config.Logger = logger
-	return RunKubelet(ctx, config)
+	config.Version, config.Logger = KubernetesVersion, logger
+	return node.Run(ctx, config)
 }
 
 // maxNodeLog is when a node's log is put aside at its start.

@@ -13,12 +13,11 @@ import (
 	"strings"
 
 	"vigil/kubelet/containerd"
+	"vigil/kubelet/node"
 )
 
 // RuntimeDir is where the containerd of a node of a data directory keeps everything.
-func RuntimeDir(dataDir, node string) string { return runtimeDir(nodeDir(dataDir, node)) }
-
-func runtimeDir(nodeDir string) string { return filepath.Join(nodeDir, "containerd") }
+func RuntimeDir(dataDir, name string) string { return node.RuntimeDir(node.Dir(dataDir, name)) }
 
 // ImageConfig says which nodes' images are meant.
 type ImageConfig struct {
@@ -46,7 +45,7 @@ type nodeRuntime struct {
 // runtimes finds the container runtimes that run, in the order of their nodes.
 func (c ImageConfig) runtimes() ([]nodeRuntime, error) {
 	if c.NodeDir != "" {
-		d, err := containerd.Find(runtimeDir(c.NodeDir))
+		d, err := containerd.Find(node.RuntimeDir(c.NodeDir))
 		return []nodeRuntime{{cmp.Or(c.Node, filepath.Base(c.NodeDir)), d}}, err
 	}
 	if c.Node != "" {
@@ -56,7 +55,7 @@ func (c ImageConfig) runtimes() ([]nodeRuntime, error) {
 		}
 		return []nodeRuntime{{c.Node, d}}, nil
 	}
-	entries, err := os.ReadDir(filepath.Join(c.DataDir, "nodes"))
+	entries, err := os.ReadDir(node.Dirs(c.DataDir))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, explainDataDir(c.DataDir, err)
 	}

@@ -4,6 +4,8 @@ import (
 	"net"
 	"net/netip"
 	"testing"
+
+	"vigil/kubelet/machine"
 )
 
 func TestInsideListener_Admits(t *testing.T) {
@@ -28,7 +30,7 @@ func TestInsideListener_Admits(t *testing.T) {
 }
 
 func TestUp_OwnAddress(t *testing.T) {
-	host := hostAddress()
+	host := machine.Address()
 	if !host.IsValid() {
 		host = netip.MustParseAddr("192.0.2.77") // of no machine: nothing is opened
 	}

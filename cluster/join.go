@@ -21,6 +21,7 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"vigil/controllers/bootstraptoken"
+	"vigil/kubelet/node"
 )
 
 // joinGroup is the group of tokens by which nodes join, kubeadm's.
@@ -68,7 +69,7 @@ func (c *UpConfig) prepareJoin(ctx context.Context, dir string) error {
 	if err := ignore(reader, err); err != nil {
 		return err
 	}
-	if c.Runtime != RuntimeSimulated {
+	if c.Runtime != node.RuntimeSimulated {
 		if err := letNodesSeeNodes(ctx, client); err != nil {
 			return err
 		}

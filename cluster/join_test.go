@@ -17,6 +17,7 @@ import (
 
 	"vigil/cluster"
 	"vigil/internal/porttest"
+	"vigil/kubelet/node"
 )
 
 // A node that has nothing but a bootstrap token gets a certificate, joins, and renews the certificate by itself.
@@ -24,7 +25,7 @@ func TestJoin(t *testing.T) {
 	port := porttest.Free(t)
 	logger := slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn}))
 	config := cluster.UpConfig{
-		DataDir: t.TempDir(), Nodes: 1, Runtime: cluster.RuntimeSimulated, Out: io.Discard, CertificateLife: 15 * time.Second,
+		DataDir: t.TempDir(), Nodes: 1, Runtime: node.RuntimeSimulated, Out: io.Discard, CertificateLife: 15 * time.Second,
 		APIServer: cluster.APIServerConfig{BindAddress: "127.0.0.1", SecurePort: port}, Logger: logger,
 	}
 	ctx, stop := context.WithCancel(t.Context())
@@ -45,14 +46,14 @@ func TestJoin(t *testing.T) {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	node := cluster.KubeletConfig{
+	joiner := node.Config{
 		NodeName: "joiner", Kubeconfig: filepath.Join(dir, "kubelet.conf"), BootstrapKubeconfig: filepath.Join(dir, "bootstrap.conf"), Logger: logger,
-		StatusUpdateFrequency: time.Second, Runtime: cluster.RuntimeSimulated,
+		StatusUpdateFrequency: time.Second, Runtime: node.RuntimeSimulated,
 	}
-	if err := os.WriteFile(node.BootstrapKubeconfig, kubeconfig, 0o600); err != nil {
+	if err := os.WriteFile(joiner.BootstrapKubeconfig, kubeconfig, 0o600); err != nil {
 		t.Error(err)
 	}
-	go func() { joined <- cluster.RunKubelet(ctx, node) }()
+	go func() { joined <- node.Run(ctx, joiner) }()
 
 	eventually(t, "the node joins", func() bool {
 		n, err := client.CoreV1().Nodes().Get(ctx, "joiner", metav1.GetOptions{})

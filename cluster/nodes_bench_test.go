@@ -31,6 +31,7 @@ import (
 	"vigil/apiserver/apiservertest"
 	"vigil/cluster"
 	"vigil/internal/memory"
+	"vigil/kubelet/node"
 )
 
 const (
@@ -271,8 +272,8 @@ func runNodes(group *errgroup.Group, ctx context.Context, dir string) error {
 		group.Go(func() error {
 			slots <- struct{}{}
 			defer func() { <-slots }()
-			run, err := cluster.PrepareKubelet(ctx, cluster.KubeletConfig{
-				Kubeconfig: filepath.Join(dir, file.Name()), NodeName: file.Name(), Runtime: cluster.RuntimeSimulated,
+			run, err := node.Prepare(ctx, node.Config{
+				Kubeconfig: filepath.Join(dir, file.Name()), NodeName: file.Name(), Runtime: node.RuntimeSimulated, Version: cluster.KubernetesVersion,
 				PodCIDR: netip.PrefixFrom(netip.AddrFrom4([4]byte{10, byte(i >> 8), byte(i), 0}), 24),
 			})
 			if err == nil {

@@ -21,6 +21,7 @@ import (
 
 	"vigil/cluster"
 	"vigil/internal/porttest"
+	"vigil/kubelet/node"
 	"vigil/pki"
 )
 
@@ -31,7 +32,7 @@ var certificateLife = flag.Duration("certificate-life", 12*time.Second, "life of
 func TestRenewal(t *testing.T) {
 	port := porttest.Free(t)
 	config := cluster.UpConfig{
-		DataDir: t.TempDir(), Nodes: 1, Runtime: cluster.RuntimeSimulated, Out: io.Discard,
+		DataDir: t.TempDir(), Nodes: 1, Runtime: node.RuntimeSimulated, Out: io.Discard,
 		CertificateLife: *certificateLife,
 		APIServer:       cluster.APIServerConfig{BindAddress: "127.0.0.1", SecurePort: port},
 		Logger:          slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn})),

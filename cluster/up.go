@@ -22,16 +22,11 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"vigil/cluster/componentserver"
-	"vigil/cluster/serving"
+	"vigil/internal/serving"
 	"vigil/internal/warm"
+	"vigil/kubelet/node"
 	"vigil/pki"
 	"vigil/store"
-)
-
-// Runtimes that a node may have.
-const (
-	RuntimeAuto      = "auto"
-	RuntimeSimulated = "simulated"
 )
 
 // UpConfig says what kind of cluster `vigil up` runs. The embedded APIServer's certificates, listener and etcd are filled
@@ -39,8 +34,8 @@ const (
 type UpConfig struct {
 	DataDir string
 	Nodes   int
-	Runtime string // RuntimeAuto, RuntimeSimulated or RuntimeContainerd
-	Real    RealConfig
+	Runtime string // node.RuntimeAuto, node.RuntimeSimulated or node.RuntimeContainerd
+	Real    node.Real
 
 	APIServer APIServerConfig
 	EtcdPort  int // of clients; peers get the next one. 0: any free ones
@@ -76,7 +71,7 @@ func NodeName(i int) string { return "node-" + strconv.Itoa(i+1) }
 // reverse: clients of the API server first, etcd last.
 func Up(ctx context.Context, config UpConfig) error {
 	progress := newProgress(config.Out)
-	kind, why, err := CheckRuntime(config.Runtime, config.Real)
+	kind, why, err := node.CheckRuntime(config.Runtime, config.Real)
 	if err != nil {
 		return err
 	}
@@ -214,7 +209,7 @@ func (c *UpConfig) certificates(dir, address string) pki.Config {
 		names[i] = NodeName(i)
 	}
 	var kubelets []pki.Kubelet
-	if c.Runtime != RuntimeSimulated {
+	if c.Runtime != node.RuntimeSimulated {
 		for i, name := range names {
 			kubelets = append(kubelets, pki.Kubelet{Node: name, IPs: []net.IP{c.nodeAddress(i).AsSlice()}})
 		}
@@ -323,12 +318,13 @@ func (c *UpConfig) startComponents(ctx context.Context, group *errgroup.Group, c
 	})
 	for i := range c.Nodes {
 		group.Go(func() error {
-			run, err := c.prepareNode(ctx, slots, i, KubeletConfig{
+			run, err := c.prepareNode(ctx, slots, i, node.Config{
 				Kubeconfig:            filepath.Join(certificates.Dir, pki.NodeConfig(i, NodeName(i))),
 				NodeName:              NodeName(i),
 				Runtime:               c.Runtime,
 				Real:                  c.realNode(certificates, i),
 				Labels:                map[string]string{runByLabel: runByUp},
+				Version:               KubernetesVersion,
 				StatusUpdateFrequency: c.NodeStatusUpdateFrequency,
 				LeaseDuration:         c.NodeLeaseDuration,
 				Logger:                c.Logger.With("component", "kubelet", "node", NodeName(i)),
@@ -344,7 +340,7 @@ func (c *UpConfig) startComponents(ctx context.Context, group *errgroup.Group, c
 }
 
 // realNode is how a node with real containers runs: in the data directory, with a server at the node's own address.
-func (c *UpConfig) realNode(certificates *pki.Set, i int) RealConfig {
+func (c *UpConfig) realNode(certificates *pki.Set, i int) node.Real {
 	real, name := c.Real, NodeName(i)
 	real.DataDir = certificates.Dir
 	real.NodeIP, real.ClusterCIDRs = c.nodeAddress(i), c.podNetworks().ClusterCIDRs
@@ -362,7 +358,7 @@ func (c *UpConfig) nodeAddress(i int) netip.Addr {
 	if address := c.APIServer.AdvertiseAddress; address.IsValid() && ofThisMachine(address) {
 		return address // the network on which others reach the server is the one for pods, too
 	}
-	return nodeAddress()
+	return node.Address()
 }
 
 // ofThisMachine says whether an address is on an interface here, rather than on a router or a balancer in front.
@@ -372,14 +368,6 @@ func ofThisMachine(address netip.Addr) bool {
 		prefix, err := netip.ParsePrefix(a.String())
 		return err == nil && prefix.Addr() == address.Unmap()
 	})
-}
-
-// nodeAddress is the address of a node that is this machine.
-func nodeAddress() netip.Addr {
-	if address := hostAddress(); address.IsValid() {
-		return address
-	}
-	return netip.AddrFrom4([4]byte{127, 0, 0, 1})
 }
 
 // maxNodes is how many nodes have a pod network: as many as there are /24 in the larger defaultClusterCIDR.
@@ -402,7 +390,7 @@ func (c *UpConfig) welcome(ctx context.Context, progress *progress, dir, why str
 	}
 	if c.Nodes > 0 {
 		detail := fmt.Sprintf("%d with containerd", c.Nodes)
-		if c.Runtime == RuntimeSimulated {
+		if c.Runtime == node.RuntimeSimulated {
 			detail = fmt.Sprintf("%d simulated (%s)", c.Nodes, why)
 		}
 		progress.step("nodes", detail)
@@ -425,7 +413,7 @@ try next, in another terminal:
   %[2]s kubectl get pods --watch
 Ctrl-C stops the cluster and keeps its data.
 `, admin, program)
-	if c.Nodes > 0 && c.Runtime != RuntimeSimulated {
+	if c.Nodes > 0 && c.Runtime != node.RuntimeSimulated {
 		fmt.Fprintf(c.Out, "Containers run on, and the next start finds them; %s down stops them.\n", program)
 	}
 	return nil

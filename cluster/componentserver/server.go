@@ -18,8 +18,8 @@ import (
 
 	"vigil/apiserver/health"
 	"vigil/apiserver/respond"
-	"vigil/cluster/serving"
 	"vigil/internal/panics"
+	"vigil/internal/serving"
 	"vigil/internal/slis"
 	"vigil/pki"
 )

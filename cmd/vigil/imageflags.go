@@ -5,11 +5,11 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"vigil/cluster"
+	"vigil/kubelet/node"
 )
 
 // addImageFlags registers the flags about images and logs of nodes with real containers, upstream's.
-func addImageFlags(flags *pflag.FlagSet, c *cluster.NodeImages) {
+func addImageFlags(flags *pflag.FlagSet, c *node.Images) {
 	flags.IntVar(&c.MaxParallelPulls, "max-parallel-image-pulls", 5, "how many images are pulled at once; -1: no limit")
 	flags.StringVar(&c.CredentialProviders, "image-credential-provider-config", "", "file that names the programs that know credentials of image registries")
 	flags.StringVar(&c.CredentialPrograms, "image-credential-provider-bin-dir", "", "where these programs are")

@@ -12,10 +12,11 @@ import (
 
 	"vigil/cluster"
 	"vigil/cmd/vigil/upstream"
+	"vigil/kubelet/node"
 )
 
 func newKubelet() *cobra.Command {
-	var config cluster.KubeletConfig
+	var config node.Config
 	var file kubeletFileFlags
 	var object nodeFlags
 	var logs logFlags
@@ -35,7 +36,7 @@ func newKubelet() *cobra.Command {
 			if config.Kubeconfig == "" {
 				return errNoKubeconfig
 			}
-			if _, _, err := cluster.CheckRuntime(config.Runtime, config.Real); err != nil {
+			if _, _, err := node.CheckRuntime(config.Runtime, config.Real); err != nil {
 				return err
 			}
 			if podCIDR != "" {
@@ -68,7 +69,7 @@ func newKubelet() *cobra.Command {
 	flags.BoolVar(&config.RotateCertificates, "rotate-certificates", false, "ask for a new client certificate before the present one ends; always on with --bootstrap-kubeconfig")
 	flags.StringVar(&config.NodeName, "hostname-override", "", "name of the node (default: the host's name)")
 	flags.StringVar(&podCIDR, "pod-cidr", "", "network of the pods of a simulated node (default: what its Node says, as with real ones)")
-	flags.StringVar(&config.Runtime, "runtime", cluster.RuntimeAuto, "container runtime: auto, simulated or containerd")
+	flags.StringVar(&config.Runtime, "runtime", node.RuntimeAuto, "container runtime: auto, simulated or containerd")
 	object.add(flags, &config)
 	real.add(flags, &config.Real)
 	flags.DurationVar(&config.StatusUpdateFrequency, "node-status-update-frequency", 10*time.Second, "how often the node's status is looked at")

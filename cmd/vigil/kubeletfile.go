@@ -5,7 +5,7 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"vigil/cluster/kubeletfile"
+	"vigil/kubelet/configfile"
 )
 
 // kubeletFileFlags name the files that a kubelet is configured by.
@@ -21,7 +21,7 @@ func (f *kubeletFileFlags) apply(flags *pflag.FlagSet) (ignored []string, err er
 	if f.file == "" && f.dropIns == "" {
 		return nil, nil
 	}
-	read, err := kubeletfile.Read(f.file, f.dropIns)
+	read, err := configfile.Read(f.file, f.dropIns)
 	if err != nil {
 		return nil, err
 	}

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"vigil/cluster/kubeletfile"
+	"vigil/kubelet/configfile"
 )
 
 // TestConfigFile checks that flags win over the file, the file over defaults.
@@ -40,7 +40,7 @@ evictionHard: {memory.available: 5%}
 // TestConfigFlags checks that each flag of the file's fields exists and takes the default.
 func TestConfigFlags(t *testing.T) {
 	flags := newKubelet().Flags()
-	all := (&kubeletfile.File{Config: kubeletfile.Defaults()}).Flags()
+	all := (&configfile.File{Config: configfile.Defaults()}).Flags()
 	if len(all) < 30 {
 		t.Errorf("only %d flags", len(all))
 	}

@@ -10,8 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	kubeletapis "k8s.io/kubelet/pkg/apis"
 
-	"vigil/cluster"
-	"vigil/cluster/kubeletfile"
+	"vigil/kubelet/configfile"
+	"vigil/kubelet/node"
 )
 
 // nodeFlags say what the kubelet's Node is like.
@@ -20,17 +20,17 @@ type nodeFlags struct {
 	register bool
 }
 
-func (f *nodeFlags) add(flags *pflag.FlagSet, c *cluster.KubeletConfig) {
+func (f *nodeFlags) add(flags *pflag.FlagSet, c *node.Config) {
 	flags.BoolVar(&f.register, "register-node", true, "make the node's object; otherwise somebody else does")
 	flags.StringToStringVar(&c.Labels, "node-labels", nil, "further labels of the node's object")
 	flags.StringSliceVar(&f.taints, "register-with-taints", nil, "taints of the node's object when it is made: KEY=VALUE:EFFECT")
 	flags.StringVar(&c.ProviderID, "provider-id", "", "by which a cloud provider knows the machine")
 }
 
-func (f *nodeFlags) apply(c *cluster.KubeletConfig) error {
+func (f *nodeFlags) apply(c *node.Config) error {
 	c.NoRegister, c.Taints = !f.register, nil
 	for _, given := range f.taints {
-		taint, err := kubeletfile.ParseTaint(given)
+		taint, err := configfile.ParseTaint(given)
 		if err != nil {
 			return fmt.Errorf("--register-with-taints: %w", err)
 		}

@@ -11,6 +11,7 @@ import (
 
 	"vigil/cluster"
 	"vigil/kubelet/eviction"
+	"vigil/kubelet/node"
 )
 
 // realFlags are the flags of nodes with real containers, those of upstream's kubelet where it has them.
@@ -28,7 +29,7 @@ type realFlags struct {
 }
 
 // add registers the flags that concern a node of its own.
-func (f *realFlags) add(flags *pflag.FlagSet, c *cluster.RealConfig) {
+func (f *realFlags) add(flags *pflag.FlagSet, c *node.Real) {
 	f.addShared(flags, c)
 	flags.StringVar(&c.DataDir, "data-dir", cluster.DefaultDataDir(), "data directory that the node belongs to; vigil down and reset know it by that")
 	flags.StringVar(&c.NodeDir, "node-dir", "", "where everything of the node is kept (default: nodes/NAME in --data-dir)")
@@ -46,7 +47,7 @@ func (f *realFlags) add(flags *pflag.FlagSet, c *cluster.RealConfig) {
 }
 
 // addServer registers the flags of the kubelet's server.
-func (f *realFlags) addServer(flags *pflag.FlagSet, s *cluster.NodeServer) {
+func (f *realFlags) addServer(flags *pflag.FlagSet, s *node.Server) {
 	flags.BoolVar(&f.serve, "enable-server", true, "serve what the API server asks a node for: logs, exec, metrics ...")
 	flags.StringVar(&s.Address, "address", "", "address that the kubelet's server listens on (default: all)")
 	flags.IntVar(&s.Port, "port", 10250, "port of the kubelet's server")
@@ -60,11 +61,11 @@ func (f *realFlags) addServer(flags *pflag.FlagSet, s *cluster.NodeServer) {
 	flags.BoolVar(&f.tokens, "authentication-token-webhook", true, "ask the API server whose the tokens of requests are; otherwise only client certificates count")
 	flags.StringVar(&f.authorization, "authorization-mode", "Webhook", "who may do what: Webhook asks the API server, AlwaysAllow nobody")
 	flags.StringVar(&s.HealthzAddress, "healthz-bind-address", "127.0.0.1", "address of /healthz without TLS")
-	flags.IntVar(&s.HealthzPort, "healthz-port", cluster.HealthzPort, "port of /healthz without TLS; 0: none")
+	flags.IntVar(&s.HealthzPort, "healthz-port", node.HealthzPort, "port of /healthz without TLS; 0: none")
 }
 
 // applyServer puts what needs parsing into the server's configuration.
-func (f *realFlags) applyServer(s *cluster.NodeServer) error {
+func (f *realFlags) applyServer(s *node.Server) error {
 	s.Off, s.NoTokens, s.SelfSigned, s.AllowAll = !f.serve, !f.tokens, !f.rotateServing, false
 	switch f.authorization {
 	case "Webhook":
@@ -80,7 +81,7 @@ func (f *realFlags) applyServer(s *cluster.NodeServer) error {
 }
 
 // addShared registers the flags that `vigil up` has, too.
-func (f *realFlags) addShared(flags *pflag.FlagSet, c *cluster.RealConfig) {
+func (f *realFlags) addShared(flags *pflag.FlagSet, c *node.Real) {
 	f.flags = flags
 	flags.StringVar(&c.RuntimeDir, "runtime-dir", "", "programs of the container runtime (default: runtime beside this program)")
 	flags.StringVar(&c.Registries, "registries", "", "file with mirrors, certificates and credentials of image registries")
@@ -111,7 +112,7 @@ func (f *realFlags) addShared(flags *pflag.FlagSet, c *cluster.RealConfig) {
 }
 
 // apply puts what needs parsing into the configuration.
-func (f *realFlags) apply(c *cluster.RealConfig) (err error) {
+func (f *realFlags) apply(c *node.Real) (err error) {
 	if c.ClusterCIDRs, err = parseNetworks("--cluster-cidr", f.clusterCIDR); err != nil {
 		return err
 	}

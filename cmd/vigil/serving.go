@@ -6,7 +6,7 @@ import (
 	"github.com/spf13/pflag"
 	cliflag "k8s.io/component-base/cli/flag"
 
-	"vigil/cluster/serving"
+	"vigil/internal/serving"
 	"vigil/pki"
 )
 

@@ -9,6 +9,7 @@ import (
 
 	"vigil/cluster"
 	"vigil/cmd/vigil/upstream"
+	"vigil/kubelet/node"
 )
 
 // upDefaults are what `vigil up` has other defaults for than upstream: such a cluster is not alone on its machine, and neither evicts
@@ -55,7 +56,7 @@ func newUp() *cobra.Command {
 	flags := command.Flags()
 	flags.StringVar(&config.DataDir, "data-dir", cluster.DefaultDataDir(), "where everything is kept")
 	flags.IntVar(&config.Nodes, "nodes", 1, "number of nodes")
-	flags.StringVar(&config.Runtime, "runtime", cluster.RuntimeAuto, "container runtime of the nodes: auto, simulated or containerd")
+	flags.StringVar(&config.Runtime, "runtime", node.RuntimeAuto, "container runtime of the nodes: auto, simulated or containerd")
 	flags.StringVar(&clusterCIDR, "cluster-cidr", "", "network of all pods, or one IPv4 and one IPv6, with a comma between (default 10.244.0.0/16)")
 	flags.BoolVar(&merge, "merge-kubeconfig", false, "add the cluster to ~/.kube/config as context "+cluster.ContextName)
 	flags.IntVar(&config.EtcdPort, "etcd-port", 2379, "client port of the embedded etcd, its peer port is the next one; 0 takes free ones")

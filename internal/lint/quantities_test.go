@@ -17,7 +17,7 @@ var parsers = map[string]string{
 	"kubelet/machine/allocatable.go": "a flag of the node's",
 	"kubelet/cgroups/limits.go":      "names of the kernel's controllers",
 	"cmd/vigil/apiserver.go":         "a flag",
-	"cluster/nodeimages.go":          "a flag of the node's",
+	"kubelet/node/images.go":         "a flag of the node's",
 }
 
 // TestQuantitiesAreBounded: whoever makes a quantity of text from outside does so within bounds.

@@ -147,7 +147,7 @@ func TestFiles(t *testing.T) {
 	const search = "search default.svc.cluster.local svc.cluster.local cluster.local"
 	is(web, "front", search+" example.com\nnameserver 10.96.0.10\noptions ndots:2\n")
 	is(node.Ready("fqdn"), "fqdn.shop.default.svc.cluster.local", "nameserver 192.0.2.53\nnameserver 192.0.2.54\nnameserver 192.0.2.55\n")
-	is(node.Ready("override"), "any.name", "search .\nnameserver 127.0.0.1\n")
+	is(node.Ready("override"), "any.name", "nameserver 127.0.0.1\n")
 	onHost := node.Ready("host")
 	is(onHost, strings.TrimSpace(node.Exec(onHost, "hostname")), search+"\nnameserver 10.96.0.10\noptions ndots:5\n")
 	if got := node.Exec(onHost, "cat", "/etc/hosts"); !strings.HasPrefix(got, "# Kubernetes-managed hosts file (host network).\n") || !strings.HasSuffix(got, "\n192.0.2.9\ta.example\tb.example\n") {

@@ -1,5 +1,5 @@
-// Package nodetest gives tests a node with real containers: an API server, containerd with the images of this repository, a
-// bridge network, and a kubelet with its parts.
+// Package nodetest gives tests a node with real containers: an API server, containerd with the images of this repository, and the node that package
+// node puts together, with a pod network of its own.
 //
 //	func TestMain(m *testing.M) { nstest.Main(m) }
 //
@@ -18,6 +18,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
@@ -27,6 +28,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -34,55 +36,69 @@ import (
 	"vigil/apiserver/apiservertest"
 	"vigil/internal/eventually"
 	"vigil/internal/nstest"
-	"vigil/kubelet"
-	"vigil/kubelet/cgroups"
-	"vigil/kubelet/configobjects"
 	"vigil/kubelet/containerd"
 	"vigil/kubelet/containerd/containerdtest"
 	"vigil/kubelet/cri"
-	"vigil/kubelet/env"
-	"vigil/kubelet/etcfiles"
-	"vigil/kubelet/volumes"
+	"vigil/kubelet/eviction"
+	"vigil/kubelet/network"
+	"vigil/kubelet/node"
 )
 
 // Name is the name of the node, Address its address: the gateway of its pods.
 const (
 	Name    = "node-1"
 	Address = "10.88.0.1"
+
+	podCIDR = "10.88.0.0/16"
 )
 
 // Node is a machine that runs pods.
 type Node struct {
-	API      *apiservertest.Server
-	Client   *kubernetes.Clientset
-	Daemon   *containerd.Daemon
-	Runtime  *cri.Runtime
-	Registry *prometheus.Registry // of the newest kubelet
-	Kubelet  *kubelet.Kubelet     // the newest
+	API    *apiservertest.Server
+	Client *kubernetes.Clientset
+	Daemon *containerd.Daemon
 
 	t       testing.TB
 	rootDir string
+	config  node.Config
 	server  *rest.Config
-	change  func(*kubelet.Config)
+	real    *node.Node // the newest
 	stop    func()
 }
 
-// Start starts everything and waits until pods can run. change, when not nil, changes the kubelet's configuration, and that of those
-// that follow it after a Restart; options change the API server's.
-func Start(t testing.TB, change func(*kubelet.Config), options ...apiservertest.Option) *Node {
+// Start starts everything and waits until pods can run. change, when not nil, changes how the node is run, also after a Restart; options
+// change the API server's configuration.
+func Start(t testing.TB, change func(*node.Config), options ...apiservertest.Option) *Node {
 	t.Helper()
-	n := &Node{t: t, Daemon: containerdtest.Start(t), change: change}
+	nstest.Need(t)
+	n := &Node{t: t}
 	var err error
 	if n.rootDir, err = os.MkdirTemp("/run", "kubelet-"); err != nil { // it goes with the namespaces, and what pods leave mounted in it, too
 		t.Fatal(err)
 	}
-	network := `{"cniVersion": "1.0.0", "name": "test", "plugins": [
-		{"type": "bridge", "bridge": "cni0", "isGateway": true, "ipam": {"type": "host-local", "ranges": [[{"subnet": "10.88.0.0/16"}]], "dataDir": "/run/cni-ipam"}}]}`
-	if err := os.MkdirAll(n.Daemon.CNIConfDir(), 0o755); err != nil {
+	t.Cleanup(func() { // when no pod is left; the next node has the same pod network
+		if err := network.Remove(n.rootDir); err != nil {
+			t.Error(err)
+		}
+	})
+	n.Daemon = containerdtest.Start(t)
+	resolvConf := filepath.Join(n.rootDir, "resolv.conf")
+	if err := os.WriteFile(resolvConf, []byte("nameserver 127.0.0.1\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(n.Daemon.CNIConfDir(), "10-test.conflist"), []byte(network), 0o644); err != nil {
-		t.Fatal(err)
+	n.config = node.Config{
+		NodeName: Name, Version: "v1.37.2",
+		Logger: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn})),
+		Real: node.Real{
+			NodeDir: n.rootDir, RootDir: n.rootDir, RuntimeEndpoint: n.Daemon.Endpoint(), CNIConfDir: n.Daemon.CNIConfDir(), CgroupRoot: nstest.CgroupRoot(),
+			NodeIP: netip.MustParseAddr(Address), NetworkMode: "none", ClusterDNS: []string{"10.96.0.10"}, ResolvConf: resolvConf,
+			Server: node.Server{Off: true},
+			// How full the machine is that the tests run on decides nothing: no pod is evicted, no image removed.
+			Eviction: eviction.Flags{Hard: map[string]string{}}, Images: node.Images{HighThreshold: 100, LowThreshold: 99},
+		},
+	}
+	if change != nil {
+		change(&n.config)
 	}
 	server := apiservertest.Start(t, options...)
 	n.API, n.Client, n.server = server, server.Clientset(), server.Client("system:node:"+Name, "system:nodes", "system:masters")
@@ -94,6 +110,11 @@ func Start(t testing.TB, change func(*kubelet.Config), options ...apiservertest.
 	}
 	t.Cleanup(func() { n.stop() })
 	n.start()
+	eventually.Nil(t, "the node has a pod network", func() error { // there is no controller that gives it one
+		_, err := n.Client.CoreV1().Nodes().Patch(t.Context(), Name, types.MergePatchType, []byte(`{"spec":{"podCIDR":"`+podCIDR+`","podCIDRs":["`+podCIDR+`"]}}`), metav1.PatchOptions{})
+		return err
+	})
+	n.networkReady()
 	return n
 }
 
@@ -102,71 +123,37 @@ func (n *Node) Restart() {
 	n.t.Helper()
 	n.stop()
 	n.start()
+	n.networkReady()
+}
+
+func (n *Node) networkReady() {
+	n.t.Helper()
+	eventually.Nil(n.t, "the network is ready", func() error { return n.Runtime().Ready(context.Background()) })
 }
 
 func (n *Node) start() {
 	n.t.Helper()
-	logger := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
-	n.Registry = prometheus.NewRegistry()
-	var err error
-	if n.Runtime, err = cri.New(cri.Config{
-		Endpoint: n.Daemon.Endpoint(), RootDir: n.rootDir, LogDir: filepath.Join(n.rootDir, "logs"), MemoryCapacity: 8 << 30, Logger: logger,
-	}); err != nil {
-		n.t.Fatal(err)
-	}
-	store, err := configobjects.New(configobjects.Config{Server: n.server, Logger: logger})
-	if err != nil {
-		n.t.Fatal(err)
-	}
-	mounts, err := volumes.New(volumes.Config{
-		RootDir: n.rootDir, NodeName: Name, Objects: store, Client: n.Client, Logger: logger,
-		RecursiveReadOnly: func(ctx context.Context, _ *corev1.Pod) (bool, error) { return n.Runtime.RecursiveReadOnly(ctx, "") },
-	})
-	if err != nil {
-		n.t.Fatal(err)
-	}
-	tree, err := cgroups.New(cgroups.Config{Root: nstest.CgroupRoot()})
-	if err != nil {
-		n.t.Fatal(err)
-	}
-	if err := tree.Setup(nil); err != nil {
-		n.t.Fatal(err)
-	}
-	config := kubelet.Config{
-		Server: n.server, NodeName: Name, Runtime: n.Runtime, RootDir: n.rootDir, Version: "v1.37.2", Logger: logger, Registerer: n.Registry,
-		Addresses: []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: Address}},
-		Parts: kubelet.Parts{
-			Objects: store, Volumes: mounts, Cgroups: tree,
-			Env: &env.Maker{Objects: store, Services: env.NewServices(), RootDir: n.rootDir},
-			Files: &etcfiles.Files{RootDir: n.rootDir, Resolver: etcfiles.Resolver{
-				ClusterDNS: []string{"10.96.0.10"}, ClusterDomain: "cluster.local", NodeIPs: []string{Address},
-			}},
-		},
-	}
-	if n.change != nil {
-		n.change(&config)
-	}
-	if n.Kubelet, err = kubelet.New(config); err != nil {
-		n.t.Fatal(err)
-	}
+	n.stop = func() {}
 	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan error, 2)
-	go func() { ended <- store.Run(ctx) }()
-	go func() { ended <- n.Kubelet.Run(ctx) }()
-	n.stop = func() {
+	var err error
+	if n.real, err = node.New(ctx, n.config, n.server); err != nil {
 		cancel()
-		for range 2 {
-			if err := <-ended; err != nil && !errors.Is(err, context.Canceled) {
-				n.t.Errorf("the node ended with %v", err)
-			}
-		}
-		if err := n.Runtime.Close(); err != nil {
-			n.t.Error(err)
-		}
-		n.stop = func() {}
+		n.t.Fatal(err)
 	}
-	eventually.Nil(n.t, "the network is ready", func() error { return n.Runtime.Ready(ctx) })
+	ended := make(chan error, 1)
+	go func() { ended <- n.real.Run(ctx) }()
+	n.stop = func() {
+		n.stop = func() {}
+		cancel()
+		if err := <-ended; err != nil {
+			n.t.Errorf("the node ended with %v", err)
+		}
+	}
 }
+
+// Runtime is the container runtime of the newest kubelet, Registry has its metrics.
+func (n *Node) Runtime() *cri.Runtime          { return n.real.Runtime() }
+func (n *Node) Registry() *prometheus.Registry { return n.real.Registry() }
 
 // Pod makes a pod for the node with a container "c" that runs a command of the demo image. A server is ready when it answers on
 // port 8080.
@@ -250,7 +237,7 @@ func (n *Node) Exec(pod *corev1.Pod, command ...string) string {
 	defer cancel()
 	for i := range pod.Status.ContainerStatuses {
 		if s := &pod.Status.ContainerStatuses[i]; s.Name == "c" {
-			output, code, err := n.Runtime.Exec(ctx, s.ContainerID, append([]string{"demo"}, command...), 0, 0)
+			output, code, err := n.Runtime().Exec(ctx, s.ContainerID, append([]string{"demo"}, command...), 0, 0)
 			if err != nil || code != 0 {
 				n.t.Fatalf("%v in pod %s: %v, exit code %d, %s", command, pod.Name, err, code, output)
 			}

@@ -114,7 +114,7 @@ func TestProbes(t *testing.T) {
 		}
 	})
 	t.Run("metrics", func(t *testing.T) {
-		families, err := node.Registry.Gather()
+		families, err := node.Registry().Gather()
 		if err != nil {
 			t.Fatal(err)
 		}

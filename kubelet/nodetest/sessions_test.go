@@ -27,8 +27,8 @@ import (
 	"vigil/apiserver"
 	"vigil/apiserver/connect"
 	"vigil/internal/eventually"
-	"vigil/kubelet"
-	"vigil/kubelet/server"
+	"vigil/internal/porttest"
+	"vigil/kubelet/node"
 	"vigil/pki"
 )
 
@@ -56,34 +56,12 @@ func serving(t *testing.T) *Node {
 	issue("serving", pki.Subject{CommonName: "system:node:" + Name, IPs: []net.IP{net.ParseIP(Address)}, Server: true})
 	issue("client", pki.Subject{CommonName: "kube-apiserver-kubelet-client", Organizations: []string{"system:masters"}, Client: true})
 	must(os.WriteFile(file("ca.crt"), ca.CertPEM(), 0o600))
-	listener, err := net.Listen("tcp", "0.0.0.0:0")
-	must(err)
-	port := listener.Addr().(*net.TCPAddr).Port
-	node := Start(t, func(config *kubelet.Config) {
-		config.Describe = func(status *corev1.NodeStatus) { status.DaemonEndpoints.KubeletEndpoint.Port = int32(port) }
+	return Start(t, func(config *node.Config) {
+		config.Real.Server = node.Server{Port: porttest.Free(t), CertFile: file("serving.crt"), KeyFile: file("serving.key"), ClientCAFile: file("ca.crt")}
 	}, func(config *apiserver.Config) {
 		config.Connections = connect.Config{OwnNodes: []string{Name}, Kubelets: connect.Kubelets{CertFile: file("client.crt"), KeyFile: file("client.key"), CAFile: file("ca.crt")}}
 		config.Connections.Kubelets.PreferredAddressTypes = []string{"InternalIP"}
 	})
-	pair, err := pki.NewKeyPair(file("serving.crt"), file("serving.key"), nil)
-	must(err)
-	clients, err := pki.NewBundle(file("ca.crt"), nil)
-	must(err)
-	s, err := server.New(server.Config{
-		Listener: listener, NodeName: Name, Certificate: pair.GetCertificate, ClientCA: clients, Client: node.Client,
-		Node: node.Kubelet, Runtime: node.Runtime, Streams: node.Runtime,
-	})
-	must(err)
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() { done <- s.Run(ctx) }()
-	t.Cleanup(func() {
-		cancel()
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
-	})
-	return node
 }
 
 // exec runs a command by WebSocket or SPDY, and returns what it printed.

@@ -1,4 +1,4 @@
-package kubeletfile
+package configfile
 
 import (
 	"strings"

@@ -1,6 +1,6 @@
 //go:build !linux
 
-package cluster
+package node
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-func (c *KubeletConfig) runReal(context.Context, *rest.Config) error {
+// runReal fails: there are no real containers here.
+func (c *Config) runReal(context.Context, *rest.Config) error {
 	return errors.New("real containers need Linux")
 }

@@ -1,4 +1,4 @@
-package cluster
+package node
 
 import (
 	"context"
@@ -12,7 +12,7 @@ import (
 )
 
 // imageGC makes what removes images that nobody uses.
-func (n *realNode) imageGC() (*cri.ImageGC, error) {
+func (n *Node) imageGC() (*cri.ImageGC, error) {
 	c := &n.config.Images
 	return n.runtime.NewImageGC(cri.ImageGCConfig{
 		HighThreshold: c.HighThreshold, LowThreshold: c.LowThreshold, MinAge: c.MinAge, MaxAge: c.MaxAge,
@@ -21,7 +21,7 @@ func (n *realNode) imageGC() (*cri.ImageGC, error) {
 }
 
 // describeImages says in the Node's status which images are there. A runtime that does not answer says so in the condition Ready.
-func (n *realNode) describeImages(status *corev1.NodeStatus) {
+func (n *Node) describeImages(status *corev1.NodeStatus) {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
 	if err := n.images.Describe(ctx, status); err != nil {
@@ -30,7 +30,7 @@ func (n *realNode) describeImages(status *corev1.NodeStatus) {
 }
 
 // volumeImage brings the image of a volume to the node, with the pod's pull secrets and the events that containers' images have.
-func (n *realNode) volumeImage(objects kubelet.Objects) func(context.Context, *corev1.Pod, string, corev1.PullPolicy) (id string, err error) {
+func (n *Node) volumeImage(objects kubelet.Objects) func(context.Context, *corev1.Pod, string, corev1.PullPolicy) (id string, err error) {
 	return func(ctx context.Context, pod *corev1.Pod, image string, policy corev1.PullPolicy) (string, error) {
 		request := kubelet.ImageRequest{Pod: pod, Container: &corev1.Container{Image: image, ImagePullPolicy: policy}}
 		request.Began = func() { n.recorder.Eventf(pod, corev1.EventTypeNormal, "Pulling", "Pulling image %q", image) }

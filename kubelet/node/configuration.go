@@ -1,4 +1,4 @@
-package cluster
+package node
 
 import (
 	"cmp"
@@ -9,24 +9,24 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kubeletv1beta1 "k8s.io/kubelet/config/v1beta1"
 
-	"vigil/cluster/kubeletfile"
+	"vigil/kubelet/configfile"
 	"vigil/kubelet/eviction"
 	"vigil/kubelet/server"
 )
 
 // Check says what is wrong with a node's configuration, in the words of upstream's kubelet.
-func (c *KubeletConfig) Check() error {
+func (c *Config) Check() error {
 	real, err := c.Real.withDefaults(c.NodeName)
 	if err != nil {
 		return err
 	}
-	return kubeletfile.Validate(c.configuration(real))
+	return configfile.Validate(c.configuration(real))
 }
 
 // configuration is what a node with real containers works with, under the names of upstream's KubeletConfiguration: what its server shows at
 // /configz. What has no effect here has upstream's default.
-func (c *KubeletConfig) configuration(real RealConfig) *kubeletv1beta1.KubeletConfiguration {
-	k := kubeletfile.Defaults()
+func (c *Config) configuration(real Real) *kubeletv1beta1.KubeletConfiguration {
+	k := configfile.Defaults()
 	k.StaticPodPath, k.PodLogsDir = real.StaticPodPath, real.PodLogDir
 	k.ContainerRuntimeEndpoint, k.ImageServiceEndpoint = real.RuntimeEndpoint, real.ImageEndpoint // "": a containerd of our own
 	k.RuntimeRequestTimeout.Duration = cmp.Or(real.RequestTimeout, k.RuntimeRequestTimeout.Duration)
@@ -53,7 +53,7 @@ func (c *KubeletConfig) configuration(real RealConfig) *kubeletv1beta1.KubeletCo
 	return &k
 }
 
-func (s *NodeServer) describe(k *kubeletv1beta1.KubeletConfiguration) {
+func (s *Server) describe(k *kubeletv1beta1.KubeletConfiguration) {
 	k.EnableServer = new(!s.Off)
 	k.Address, k.Port = cmp.Or(s.Address, k.Address), int32(cmp.Or(s.Port, server.DefaultPort))
 	k.HealthzBindAddress, k.HealthzPort = cmp.Or(s.HealthzAddress, k.HealthzBindAddress), new(int32(s.HealthzPort))
@@ -71,7 +71,7 @@ func (s *NodeServer) describe(k *kubeletv1beta1.KubeletConfiguration) {
 	}
 }
 
-func (c *RealConfig) describeEviction(k *kubeletv1beta1.KubeletConfiguration) {
+func (c *Real) describeEviction(k *kubeletv1beta1.KubeletConfiguration) {
 	k.EvictionHard = c.Eviction.Hard
 	if k.EvictionHard == nil {
 		k.EvictionHard = eviction.DefaultHard()
@@ -84,7 +84,7 @@ func (c *RealConfig) describeEviction(k *kubeletv1beta1.KubeletConfiguration) {
 	}
 }
 
-func (c *NodeImages) describe(k *kubeletv1beta1.KubeletConfiguration, serial bool) {
+func (c *Images) describe(k *kubeletv1beta1.KubeletConfiguration, serial bool) {
 	k.SerializeImagePulls = new(serial)
 	if c.MaxParallelPulls >= 0 && !serial { // one after another whatever the number
 		k.MaxParallelImagePulls = new(int32(cmp.Or(c.MaxParallelPulls, 5)))

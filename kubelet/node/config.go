@@ -1,27 +1,43 @@
-package cluster
+package node
 
 import (
-	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
-	"fmt"
+	"log/slog"
 	"net/netip"
-	"os"
 	"path/filepath"
-	"runtime"
 	"time"
 
-	"vigil/kubelet/containerd"
+	corev1 "k8s.io/api/core/v1"
+
+	"vigil/internal/warm"
 	"vigil/kubelet/eviction"
 )
 
-// RuntimeContainerd runs real containers, by a containerd that Vigil starts, or by what is at RealConfig.RuntimeEndpoint.
-const RuntimeContainerd = "containerd"
+// Config says how a node is run.
+type Config struct {
+	Kubeconfig            string // --kubeconfig, with the node's own certificate
+	BootstrapKubeconfig   string // --bootstrap-kubeconfig, with which a certificate is asked for when Kubeconfig is not there
+	CertDir               string // --cert-dir, for certificates that were asked for; "": pki beside Kubeconfig
+	RotateCertificates    bool   // --rotate-certificates: ask for a new one in time, also without BootstrapKubeconfig
+	NodeName              string // --hostname-override; "" is the host's name
+	Runtime               string // RuntimeAuto, RuntimeSimulated or RuntimeContainerd; "": RuntimeAuto
+	Real                  Real
+	PodCIDR               netip.Prefix      // --pod-cidr of a simulated node; invalid: what its Node says, as with real ones
+	Labels                map[string]string // --node-labels
+	NoRegister            bool              // --register-node=false: the Node is made by somebody else
+	Taints                []corev1.Taint    // --register-with-taints: of the Node when it is made
+	ProviderID            string            // --provider-id: of the Node when it is made
+	StatusUpdateFrequency time.Duration     // --node-status-update-frequency; 0: 10 s
+	StatusReportFrequency time.Duration     // --node-status-report-frequency, of an unchanged status; 0: 5 min
+	LeaseDuration         time.Duration     // --node-lease-duration-seconds; 0: 40 s
+	Version               string            // of Kubernetes, which the node reports: "v1.37.2"
+	Logger                *slog.Logger
+	Workers               *warm.Pool // which the nodes of a process share; nil: each starts goroutines of its own
+}
 
-// RealConfig is what a node with real containers works with; simulated ones have no use for it. The names are those of upstream's
+// Real is what a node with real containers works with; simulated ones have no use for it. The names are those of upstream's
 // flags, and zero values are upstream's defaults.
-type RealConfig struct {
+type Real struct {
 	// DataDir owns the node: its links, rules and cgroups carry its mark. NodeDir, by default nodes/NAME in it, has all of the
 	// node's files.
 	DataDir, NodeDir string
@@ -40,7 +56,7 @@ type RealConfig struct {
 	RequestTimeout time.Duration // --runtime-request-timeout; 0: 2 minutes
 
 	NodeIP netip.Addr // --node-ip; invalid: that of the interface with the default route
-	Server NodeServer
+	Server Server
 
 	ClusterDNS    []string // --cluster-dns
 	ClusterDomain string   // --cluster-domain
@@ -60,30 +76,20 @@ type RealConfig struct {
 	NetworkMode                             string         // --node-network-mode
 	SeccompDefault                          bool           // --seccomp-default
 	SerialPulls                             bool           // --serialize-image-pulls
-	Images                                  NodeImages
+	Images                                  Images
 	NoCPUQuota                              bool          // --cpu-cfs-quota=false
 	NoStorageLimits                         bool          // --local-storage-capacity-isolation=false: limits of ephemeral storage are not enforced
 	FailSwapOn                              bool          // --fail-swap-on: do not run on a machine with swap
 	VolumeStatsPeriod                       time.Duration // --volume-stats-agg-period: how often what is on disk is counted; 0: a minute
 }
 
-// nodeDir is where everything is that belongs to a node of a data directory.
-func nodeDir(dataDir, node string) string { return filepath.Join(dataDir, "nodes", node) }
-
-// clusterCgroup is the cgroup that all nodes of a data directory are in, nodeCgroup that of one.
-func clusterCgroup(dataDir string) string {
-	sum := sha256.Sum256([]byte(filepath.Clean(dataDir)))
-	return "/vigil-" + hex.EncodeToString(sum[:4])
-}
-
-func nodeCgroup(dataDir, node string) string { return clusterCgroup(dataDir) + "/" + node }
-
-func (c RealConfig) withDefaults(node string) (RealConfig, error) {
+// withDefaults completes what is configured.
+func (c Real) withDefaults(node string) (Real, error) {
 	if c.NodeDir == "" {
 		if c.DataDir == "" {
-			c.DataDir = DefaultDataDir()
+			return c, errors.New("--data-dir is empty")
 		}
-		c.NodeDir = nodeDir(c.DataDir, node)
+		c.NodeDir = Dir(c.DataDir, node)
 	}
 	if c.DataDir == "" {
 		c.DataDir = c.NodeDir
@@ -96,70 +102,18 @@ func (c RealConfig) withDefaults(node string) (RealConfig, error) {
 		*dir = absolute
 	}
 	if c.RuntimeDir == "" {
-		c.RuntimeDir = programs()
+		c.RuntimeDir = Programs()
 	}
 	for _, it := range []struct {
 		value *string
 		usual string
 	}{
 		{&c.RootDir, filepath.Join(c.NodeDir, "kubelet")}, {&c.PodLogDir, filepath.Join(c.NodeDir, "logs")},
-		{&c.CgroupRoot, nodeCgroup(c.DataDir, node)}, {&c.ClusterDomain, "cluster.local"}, {&c.ResolvConf, "/etc/resolv.conf"},
+		{&c.CgroupRoot, Cgroup(c.DataDir, node)}, {&c.ClusterDomain, "cluster.local"}, {&c.ResolvConf, "/etc/resolv.conf"},
 	} {
 		if *it.value == "" {
 			*it.value = it.usual
 		}
 	}
 	return c, nil
-}
-
-// programs is where the container runtime's programs are when nobody says otherwise: in the folder runtime beside this program.
-func programs() string {
-	if self, err := os.Executable(); err == nil {
-		return filepath.Join(filepath.Dir(self), "runtime")
-	}
-	return "runtime"
-}
-
-// CheckRuntime says which runtime a wish leads to and why, or what is wrong with the wish. Real containers need Linux, root and either
-// the programs of `make runtime` or the endpoint of a runtime.
-func CheckRuntime(wish string, real RealConfig) (kind, why string, err error) {
-	switch wish {
-	case RuntimeSimulated:
-		return RuntimeSimulated, "as asked for", nil
-	case RuntimeAuto, RuntimeContainerd:
-	default:
-		return "", "", fmt.Errorf("--runtime %s is not known; use auto, simulated or containerd", wish)
-	}
-	if err := canRun(real); err != nil {
-		if wish == RuntimeContainerd {
-			return "", "", fmt.Errorf("--runtime containerd: %w", err)
-		}
-		return RuntimeSimulated, err.Error(), nil
-	}
-	return RuntimeContainerd, "", nil
-}
-
-func canRun(real RealConfig) error {
-	switch {
-	case runtime.GOOS != "linux":
-		return errors.New("real containers need Linux")
-	case os.Geteuid() != 0:
-		return errors.New("real containers need root")
-	case real.RuntimeEndpoint != "":
-		return nil
-	}
-	dir := real.RuntimeDir
-	if dir == "" {
-		dir = programs()
-	}
-	if _, err := os.Stat(filepath.Join(dir, "containerd")); err != nil {
-		return fmt.Errorf("there is no container runtime in %s: `make runtime` builds one", dir)
-	}
-	return containerd.Supported()
-}
-
-// part is something that runs beside a kubelet for as long as it does.
-type part struct {
-	name string
-	run  func(ctx context.Context) error
 }

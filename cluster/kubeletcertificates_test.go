@@ -7,7 +7,6 @@ import (
 	"io"
 	"log/slog"
 	"net"
-	"net/netip"
 	"os"
 	"path/filepath"
 	"testing"
@@ -17,6 +16,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
+	"vigil/kubelet/certificates"
+	"vigil/kubelet/node"
 	"vigil/pki"
 )
 
@@ -35,7 +36,7 @@ func TestServing(t *testing.T) {
 	ended := make(chan error, 2)
 	go func() {
 		ended <- Up(ctx, UpConfig{
-			DataDir: dir, Runtime: RuntimeSimulated, Out: io.Discard, Logger: logger, APIServer: APIServerConfig{BindAddress: "127.0.0.1", SecurePort: port},
+			DataDir: dir, Runtime: node.RuntimeSimulated, Out: io.Discard, Logger: logger, APIServer: APIServerConfig{BindAddress: "127.0.0.1", SecurePort: port},
 		})
 	}()
 	running := 1
@@ -67,17 +68,17 @@ func TestServing(t *testing.T) {
 		}
 	}
 	const name = "joiner"
-	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}, Status: corev1.NodeStatus{Addresses: []corev1.NodeAddress{
+	object := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}, Status: corev1.NodeStatus{Addresses: []corev1.NodeAddress{
 		{Type: corev1.NodeInternalIP, Address: "192.0.2.7"}, {Type: corev1.NodeInternalIP, Address: "192.0.2.8"}, {Type: corev1.NodeHostName, Address: name},
 	}}}
 	soon("make the node", func() error {
 		client, _, err := adminClient(dir)
 		if err == nil {
-			_, err = client.CoreV1().Nodes().Create(ctx, node, metav1.CreateOptions{})
+			_, err = client.CoreV1().Nodes().Create(ctx, object, metav1.CreateOptions{})
 		}
 		return err
 	})
-	config := KubeletConfig{NodeName: name, Kubeconfig: filepath.Join(t.TempDir(), "kubelet.conf"), Logger: logger}
+	config := certificates.Client{NodeName: name, Kubeconfig: filepath.Join(t.TempDir(), "kubelet.conf"), Logger: logger}
 	config.BootstrapKubeconfig = config.Kubeconfig + ".bootstrap"
 	soon("get a token that is good for something", func() error {
 		client, _, err := adminClient(dir)
@@ -93,7 +94,7 @@ func TestServing(t *testing.T) {
 		}
 		return err
 	})
-	if err := config.bootstrap(ctx); err != nil {
+	if err := config.Bootstrap(ctx); err != nil {
 		t.Fatal(err)
 	}
 	rest, err := pki.ClientConfig(config.Kubeconfig, nil)
@@ -108,24 +109,31 @@ func TestServing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	clientCA := filepath.Join(t.TempDir(), "ca.crt")
+	if err := certificates.WriteAuthority(config.Kubeconfig, clientCA); err != nil {
+		t.Fatal(err)
+	}
+	trusted, err := pki.NewBundle(clientCA, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !trusted.Pool().Equal(authority.Pool()) {
+		t.Error("it trusts others than the cluster's authority")
+	}
 	for _, address := range []string{"192.0.2.7", "192.0.2.8"} {
-		port, err := config.serving(client, NodeServer{}, netip.MustParseAddr(address))
-		if err != nil {
-			t.Fatal(err)
-		}
+		serving := certificates.NewServing(certificates.ServingConfig{
+			Client: client, NodeName: name, IPs: []net.IP{net.ParseIP(address)}, Dir: filepath.Dir(config.File()), Logger: logger,
+		})
 		if address == "192.0.2.7" {
-			if _, err := port.certificate(nil); !errors.Is(err, errNotServing) {
+			if _, err := serving.Get(nil); !errors.Is(err, certificates.ErrNotServing) {
 				t.Errorf("before there is one: %v", err)
 			}
 		}
-		if !port.clientCA.Pool().Equal(authority.Pool()) {
-			t.Error("it trusts others than the cluster's authority")
-		}
 		working, end := context.WithCancel(ctx)
-		go func() { ended <- port.run(working) }()
+		go func() { ended <- serving.Run(working) }()
 		running++
 		soon("a certificate for "+address, func() error {
-			pair, err := port.certificate(nil)
+			pair, err := serving.Get(nil)
 			if err != nil {
 				return err
 			}

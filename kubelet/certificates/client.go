@@ -1,17 +1,13 @@
-package cluster
+package certificates
 
 import (
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
-	"crypto/x509/pkix"
 	"errors"
 	"fmt"
 	"io/fs"
-	"net"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"time"
@@ -21,28 +17,28 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
-	"k8s.io/client-go/util/certificate/csr"
-	"k8s.io/client-go/util/keyutil"
 
 	"vigil/pki"
 )
 
-const (
-	// currentCert is the file with a kubelet's certificate and key, as upstream names it.
-	currentCert = "kubelet-client-current.pem"
-	// certPatience bounds one attempt to get a certificate: somebody may have to approve it by hand.
-	certPatience = 15 * time.Minute
-	// certRetry is the time between attempts.
-	certRetry = 10 * time.Second
-)
+// currentCert is the file with a kubelet's certificate and key, as upstream names it.
+const currentCert = "kubelet-client-current.pem"
 
-// bootstrap sees to it that Kubeconfig is there with a certificate that has not ended: when it is not, BootstrapKubeconfig is good
+// Client is the client certificate by which the API server knows a kubelet.
+type Client struct {
+	Kubeconfig          string // names the certificate
+	BootstrapKubeconfig string // with which a certificate is asked for when Kubeconfig is not there; "": Kubeconfig is there
+	Dir                 string // where certificates are kept that were asked for; "": pki beside Kubeconfig
+	NodeName            string
+	Logger              *slog.Logger
+}
+
+// Bootstrap sees to it that Kubeconfig is there with a certificate that has not ended: when it is not, BootstrapKubeconfig is good
 // for asking for one. It goes on asking until ctx ends.
-func (c *KubeletConfig) bootstrap(ctx context.Context) error {
+func (c *Client) Bootstrap(ctx context.Context) error {
 	if c.BootstrapKubeconfig == "" {
 		return nil
 	}
-	c.RotateCertificates = true
 	cert, err := kubeconfigCertificate(c.Kubeconfig)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("kubelet %s: %w", c.NodeName, err)
@@ -70,7 +66,7 @@ func (c *KubeletConfig) bootstrap(ctx context.Context) error {
 }
 
 // writeKubeconfig writes Kubeconfig: the cluster of BootstrapKubeconfig with the certificate that was got.
-func (c *KubeletConfig) writeKubeconfig() error {
+func (c *Client) writeKubeconfig() error {
 	from, err := clientcmd.LoadFromFile(c.BootstrapKubeconfig)
 	if err != nil {
 		return err
@@ -85,7 +81,7 @@ func (c *KubeletConfig) writeKubeconfig() error {
 			return err
 		}
 	}
-	file, err := filepath.Abs(c.certFile())
+	file, err := filepath.Abs(c.File())
 	if err != nil {
 		return err
 	}
@@ -101,17 +97,18 @@ func (c *KubeletConfig) writeKubeconfig() error {
 	return pki.WriteFile(c.Kubeconfig, data, 0o600)
 }
 
-func (c *KubeletConfig) certFile() string {
-	dir := c.CertDir
+// File is the file with the certificate and its key.
+func (c *Client) File() string {
+	dir := c.Dir
 	if dir == "" {
 		dir = filepath.Join(filepath.Dir(c.Kubeconfig), "pki")
 	}
 	return filepath.Join(dir, currentCert)
 }
 
-// rotate asks for a new certificate when most of the present one's life is over, until ctx ends. Who uses Kubeconfig by
+// Rotate asks for a new certificate when most of the present one's life is over, until ctx ends. Who uses Kubeconfig by
 // pki.ClientConfig takes it over.
-func (c *KubeletConfig) rotate(ctx context.Context) error {
+func (c *Client) Rotate(ctx context.Context) error {
 	var asked time.Time
 	for {
 		wait := certRetry
@@ -148,74 +145,18 @@ func (c *KubeletConfig) rotate(ctx context.Context) error {
 	}
 }
 
-// rotationTime is when a new certificate is asked for: after seven to nine tenths of the life, so that many nodes do not ask at
-// once. The serial number decides, which is random.
-func rotationTime(cert *x509.Certificate) time.Time {
-	begin := cert.NotBefore
-	if short := 8 * time.Hour; cert.NotAfter.Sub(begin) <= short {
-		begin = begin.Add(5 * time.Minute) // signers date certificates back; of a short life that is a large part
-	}
-	spread := 0.2 * float64(cert.SerialNumber.Bytes()[0]) / 255
-	return begin.Add(time.Duration(float64(cert.NotAfter.Sub(begin)) * (0.7 + spread)))
-}
-
 // newCertificate asks for a client certificate, waits until it is signed, and puts it into the file.
-func (c *KubeletConfig) newCertificate(ctx context.Context, config *rest.Config) error {
+func (c *Client) newCertificate(ctx context.Context, config *rest.Config) error {
 	config = rest.CopyConfig(config)
 	config.UserAgent, config.WarningHandler = "kubelet", rest.NoWarnings{}
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return err
 	}
-	return requestCertificate(ctx, client, certificateRequest{
-		signer: certificatesv1.KubeAPIServerClientKubeletSignerName, usage: certificatesv1.UsageClientAuth, node: c.NodeName, file: c.certFile(),
-	})
-}
-
-// certificateRequest says which certificate a kubelet asks for, and into which file it goes with its key.
-type certificateRequest struct {
-	signer string
-	usage  certificatesv1.KeyUsage
-	node   string
-	names  []string // of a serving certificate
-	ips    []net.IP
-	file   string
-}
-
-// requestCertificate asks for a certificate, waits until it is signed, and puts it into the file.
-func requestCertificate(ctx context.Context, client kubernetes.Interface, r certificateRequest) error {
-	ctx, cancel := context.WithTimeout(ctx, certPatience)
-	defer cancel()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		return err
+	r := request{
+		signer: certificatesv1.KubeAPIServerClientKubeletSignerName, usage: certificatesv1.UsageClientAuth, node: c.NodeName, file: c.File(),
 	}
-	subject := pki.NodeSubject(r.node)
-	der, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{
-		Subject:  pkix.Name{CommonName: subject.CommonName, Organization: subject.Organizations},
-		DNSNames: r.names, IPAddresses: r.ips,
-	}, key)
-	if err != nil {
-		return err
-	}
-	usages := []certificatesv1.KeyUsage{certificatesv1.UsageDigitalSignature, r.usage}
-	name, uid, err := csr.RequestCertificateWithContext(ctx, client, pemBlock("CERTIFICATE REQUEST", der), "", r.signer, nil, usages, key)
-	if err != nil {
-		return fmt.Errorf("ask for a certificate: %w", err)
-	}
-	cert, err := csr.WaitForCertificate(ctx, client, name, uid)
-	if err != nil {
-		return fmt.Errorf("wait for certificate %s: %w", name, err)
-	}
-	private, err := keyutil.MarshalPrivateKeyToPEM(key)
-	if err != nil {
-		return err
-	}
-	both := append(append([]byte{}, cert...), private...)
-	if _, err := tls.X509KeyPair(both, both); err != nil {
-		return fmt.Errorf("certificate %s: %w", name, err)
-	}
-	return pki.WriteFile(r.file, both, 0o600)
+	return r.send(ctx, client)
 }
 
 // kubeconfigCertificate is the client certificate of a kubeconfig.

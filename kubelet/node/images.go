@@ -1,4 +1,4 @@
-package cluster
+package node
 
 import (
 	"fmt"
@@ -10,8 +10,8 @@ import (
 	"vigil/kubelet/cri/credentials"
 )
 
-// NodeImages says how images come to a node with real containers and go again, and how large its containers' logs grow.
-type NodeImages struct {
+// Images says how images come to a node with real containers and go again, and how large its containers' logs grow.
+type Images struct {
 	MaxParallelPulls    int    // --max-parallel-image-pulls; 0: 5, negative: no limit
 	CredentialProviders string // --image-credential-provider-config, a file; "": none
 	CredentialPrograms  string // --image-credential-provider-bin-dir
@@ -24,7 +24,7 @@ type NodeImages struct {
 }
 
 // complete puts what is configured into the runtime's configuration.
-func (c *NodeImages) complete(config cri.Config) (cri.Config, error) {
+func (c *Images) complete(config cri.Config) (cri.Config, error) {
 	config.MaxParallelImagePulls, config.LogMaxFiles = c.MaxParallelPulls, c.LogMaxFiles
 	if c.LogMaxSize != "" {
 		size, err := resource.ParseQuantity(c.LogMaxSize)
