@@ -15,6 +15,7 @@ import (
 
 	"vigil/controllers/internal/account"
 	"vigil/informer/workqueue"
+	"vigil/internal/protobufclient"
 )
 
 // making is what the controller of a row is made from.
@@ -38,10 +39,7 @@ func (m *making) client() kubernetes.Interface { return m.clientOf(m.row.account
 
 // clientOf returns a client that acts as one of the row's accounts. It speaks protobuf.
 func (m *making) clientOf(account string) kubernetes.Interface {
-	config := rest.CopyConfig(m.configOf(account))
-	config.ContentType = "application/vnd.kubernetes.protobuf"
-	config.AcceptContentTypes = "application/vnd.kubernetes.protobuf,application/json"
-	client, err := kubernetes.NewForConfig(config)
+	client, err := kubernetes.NewForConfig(protobufclient.Config(m.configOf(account)))
 	m.fail(err)
 	return client
 }

@@ -8,6 +8,8 @@ import (
 	corev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	nodev1 "k8s.io/client-go/kubernetes/typed/node/v1"
 	"k8s.io/client-go/rest"
+
+	"vigil/internal/protobufclient"
 )
 
 // clients are the groups of the API that a kubelet asks: a clientset has fifty, at half a kilobyte each and once for every node.
@@ -31,9 +33,7 @@ func (g *groups) CoordinationV1() coordinationv1.CoordinationV1Interface { retur
 func (g *groups) NodeV1() nodev1.NodeV1Interface                         { return g.node }
 
 func newClients(config *rest.Config) (*groups, error) {
-	config = rest.CopyConfig(config)
-	config.ContentType = "application/vnd.kubernetes.protobuf"
-	config.AcceptContentTypes = "application/vnd.kubernetes.protobuf,application/json"
+	config = protobufclient.Config(config)
 	client, err := rest.HTTPClientFor(config)
 	if err != nil {
 		return nil, err

@@ -11,6 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
+
+	"vigil/internal/protobufclient"
 )
 
 // Config says how a store works. Server is required.
@@ -57,11 +59,9 @@ func New(config Config) (*Store, error) {
 	if config.Logger == nil {
 		config.Logger = slog.New(slog.DiscardHandler)
 	}
-	server := rest.CopyConfig(config.Server)
+	server := protobufclient.Config(config.Server)
 	server.GroupVersion = &corev1.SchemeGroupVersion
 	server.APIPath = "/api"
-	server.ContentType = "application/vnd.kubernetes.protobuf"
-	server.AcceptContentTypes = "application/vnd.kubernetes.protobuf"
 	server.NegotiatedSerializer = scheme.Codecs.WithoutConversion()
 	server.QPS = -1 // pods do not wait for each other
 	client, err := rest.RESTClientFor(server)
