@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"vigil/internal/eventually"
+	"vigil/internal/porttest"
 	"vigil/store"
 	"vigil/store/storetest"
 )
@@ -250,14 +252,8 @@ func TestBreak_UncertainWrite(t *testing.T) {
 // TestBreak_Unreachable wants an error soon when nobody listens.
 func TestBreak_Unreachable(t *testing.T) {
 	certs := storetest.Certs(t)
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	addr := l.Addr().String()
-	l.Close()
-	s := storetest.Open(t, store.Config{Endpoints: []string{"https://" + addr}, CAFile: certs.CAFile, CertFile: certs.CertFile, KeyFile: certs.KeyFile})
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	s := storetest.Open(t, store.Config{Endpoints: []string{fmt.Sprintf("https://127.0.0.1:%d", porttest.Free(t))}, CAFile: certs.CAFile, CertFile: certs.CertFile, KeyFile: certs.KeyFile})
+	ctx, cancel := context.WithTimeout(t.Context(), eventually.Limit)
 	defer cancel()
 	if err := s.Health(ctx); !errors.Is(err, store.ErrUnavailable) {
 		t.Errorf("health: %v, want ErrUnavailable", err)
@@ -270,9 +266,8 @@ func TestBreak_Unreachable(t *testing.T) {
 // TestBreak_Restart stops etcd under a remote store and its feed, and starts it again on the same data and address.
 func TestBreak_Restart(t *testing.T) {
 	certs := storetest.Certs(t)
-	etcd := store.EmbeddedConfig{DataDir: filepath.Join(t.TempDir(), "etcd"), ClientAddr: "127.0.0.1:0", Client: certs}
+	etcd := store.EmbeddedConfig{DataDir: filepath.Join(t.TempDir(), "etcd"), ClientAddr: fmt.Sprintf("127.0.0.1:%d", porttest.Free(t)), Client: certs}
 	e := storetest.NewEmbedded(t, etcd)
-	etcd.ClientAddr = e.Endpoints()[0][len("https://"):]
 	s := storetest.Open(t, store.Config{Endpoints: e.Endpoints(), CAFile: certs.CAFile, CertFile: certs.CertFile, KeyFile: certs.KeyFile})
 	feed := storetest.Record(t.Context(), t, s, 1)
 	total := 0
