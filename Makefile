@@ -47,7 +47,7 @@ each = @failed=; for module in $(1); do \
 	done; \
 	if [ -n "$$failed" ]; then echo "failed in$$failed" >&2; exit 1; fi
 
-# test/ is a module of its own: its dependencies (controller-runtime ...) stay out of the product.
+# test/ is a module of its own: its dependencies (controller-runtime, Helm) stay out of the product. Its tests of nodes want the runtime.
 test: build $(REAL) bench-sources
 	$(call each,. runtimes test bench,VIGIL=$(BIN)/vigil $(TEST) ./...)
 

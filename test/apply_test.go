@@ -23,16 +23,6 @@ spec:
         ports: [{containerPort: 80}, {containerPort: 80, protocol: UDP}]
 `
 
-// kubectlFails runs the real kubectl, which must fail, and returns what it said.
-func (p *process) kubectlFails(stdin string, args ...string) string {
-	p.t.Helper()
-	stdout, stderr, err := p.kubectlResult(stdin, args...)
-	if err == nil {
-		p.t.Fatalf("kubectl %s succeeded: %s", strings.Join(args, " "), stdout)
-	}
-	return stderr
-}
-
 // mustContain complains about each part that is missing in a text.
 func mustContain(t *testing.T, text string, parts ...string) {
 	t.Helper()
@@ -49,23 +39,23 @@ func TestKubectl_ServerSideApply(t *testing.T) {
 	apply := func(args ...string) []string {
 		return append([]string{"apply", "--server-side", "-f", "-"}, args...)
 	}
-	get := func(what, path string) string { return p.kubectl("get", what, "-o", "jsonpath="+path) }
+	get := func(what, path string) string { return p.Kubectl("get", what, "-o", "jsonpath="+path) }
 	other := strings.NewReplacer("replicas: 1", "replicas: 2", "demo:v1", "demo:v2").Replace(appliedManifest)
 
 	t.Run("create and repeat", func(t *testing.T) {
-		mustContain(t, p.kubectlIn(appliedManifest, apply()...), "deployment.apps/d serverside-applied")
+		mustContain(t, p.KubectlIn(appliedManifest, apply()...), "deployment.apps/d serverside-applied")
 		version := get("deploy/d", "{.metadata.generation}")
-		p.kubectlIn(appliedManifest, apply()...)
+		p.KubectlIn(appliedManifest, apply()...)
 		if again := get("deploy/d", "{.metadata.generation}"); again != version {
 			t.Errorf("the same once more made generation %s of %s", again, version)
 		}
 	})
 	t.Run("conflict", func(t *testing.T) {
-		said := p.kubectlFails(other, apply("--field-manager=other")...)
+		said := p.KubectlFails(other, apply("--field-manager=other")...)
 		mustContain(t, said, "Apply failed with 2 conflicts: conflicts with \"kubectl\":\n- .spec.replicas\n- .spec.template.spec.containers[name=\"web\"].image\n")
 	})
 	t.Run("force", func(t *testing.T) {
-		p.kubectlIn(other, apply("--field-manager=other", "--force-conflicts")...)
+		p.KubectlIn(other, apply("--field-manager=other", "--force-conflicts")...)
 		if got := get("deploy/d", "{.spec.replicas} {.spec.template.spec.containers[*].image}"); got != "2 demo:v2" {
 			t.Errorf("got %q", got)
 		}
@@ -73,34 +63,34 @@ func TestKubectl_ServerSideApply(t *testing.T) {
 		if managers != "kubectl other" {
 			t.Errorf("managers are %q", managers)
 		}
-		mustContain(t, p.kubectlFails(appliedManifest, apply()...), `conflicts with "other"`)
+		mustContain(t, p.KubectlFails(appliedManifest, apply()...), `conflicts with "other"`)
 	})
 	t.Run("what nobody wants any more goes", func(t *testing.T) {
 		without := strings.Replace(appliedManifest, ", {containerPort: 80, protocol: UDP}", "", 1)
 		without = strings.Replace(without, "  replicas: 1\n", "", 1)
 		without = strings.Replace(without, "        image: demo:v1\n", "", 1)
-		p.kubectlIn(without, apply()...)
+		p.KubectlIn(without, apply()...)
 		if got := get("deploy/d", "{.spec.template.spec.containers[0].ports[*].protocol}"); got != "TCP UDP" {
 			t.Errorf("the other manager wants both ports, got %q", got)
 		}
-		p.kubectlIn(strings.Replace(without, "- name: web\n", "- name: web\n        image: demo:v2\n", 1), apply("--field-manager=other")...)
+		p.KubectlIn(strings.Replace(without, "- name: web\n", "- name: web\n        image: demo:v2\n", 1), apply("--field-manager=other")...)
 		if got := get("deploy/d", "{.spec.template.spec.containers[0].ports[*].protocol} {.spec.replicas}"); got != "TCP 1" {
 			t.Errorf("got %q", got)
 		}
 	})
 	t.Run("an updating manager is named with its operation", func(t *testing.T) {
-		p.kubectl("create", "configmap", "made", "--from-literal=a=1")
-		said := p.kubectlFails("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: made}\ndata: {a: \"2\"}\n", apply()...)
+		p.Kubectl("create", "configmap", "made", "--from-literal=a=1")
+		said := p.KubectlFails("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: made}\ndata: {a: \"2\"}\n", apply()...)
 		mustContain(t, said, `Apply failed with 1 conflict: conflict with "kubectl-create" using v1: .data.a`)
 	})
 	t.Run("field manager of an update", func(t *testing.T) {
-		p.kubectl("label", "configmap", "made", "x=y", "--field-manager=labeller")
+		p.Kubectl("label", "configmap", "made", "x=y", "--field-manager=labeller")
 		if got := get("cm/made", "{.metadata.managedFields[*].manager}"); !strings.Contains(got, "labeller") {
 			t.Errorf("managers are %q", got)
 		}
 	})
 	t.Run("status", func(t *testing.T) {
-		p.kubectlIn(`{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"d"},"spec":{"replicas":7},"status":{"conditions":[{"type":"Odd","status":"True"}]}}`,
+		p.KubectlIn(`{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"d"},"spec":{"replicas":7},"status":{"conditions":[{"type":"Odd","status":"True"}]}}`,
 			apply("--subresource=status", "--field-manager=watcher")...)
 		if got := get("deploy/d", `{.status.conditions[?(@.type=="Odd")].status} {.spec.replicas}`); got != "True 1" {
 			t.Errorf("got %q", got)
@@ -111,12 +101,12 @@ func TestKubectl_ServerSideApply(t *testing.T) {
 	})
 	t.Run("dry run and diff", func(t *testing.T) {
 		changed := strings.Replace(appliedManifest, "demo:v1", "demo:v3", 1)
-		printed := p.kubectlIn(changed, apply("--dry-run=server", "--force-conflicts", "-o", "jsonpath={.spec.template.spec.containers[0].image}")...)
+		printed := p.KubectlIn(changed, apply("--dry-run=server", "--force-conflicts", "-o", "jsonpath={.spec.template.spec.containers[0].image}")...)
 		if printed != "demo:v3" {
 			t.Errorf("the dry run printed %q", printed)
 		}
 		for _, args := range [][]string{{"diff", "-f", "-"}, {"diff", "--server-side", "--force-conflicts", "-f", "-"}} {
-			stdout, stderr, err := p.kubectlResult(changed, args...)
+			stdout, stderr, err := p.TryKubectl(changed, args...)
 			if err == nil || !strings.Contains(stdout, "+      - image: demo:v3") {
 				t.Errorf("%v: %v\n%s%s", args, err, stdout, stderr)
 			}
@@ -134,9 +124,9 @@ func TestKubectl_ServerSideApply(t *testing.T) {
 			}
 		}
 		write("{a: b, c: d}")
-		p.kubectl("apply", "-f", manifest)
+		p.Kubectl("apply", "-f", manifest)
 		write("{a: b}")
-		mustContain(t, p.kubectl("apply", "--server-side", "-f", manifest), "configmap/old serverside-applied")
+		mustContain(t, p.Kubectl("apply", "--server-side", "-f", manifest), "configmap/old serverside-applied")
 		if got := get("cm/old", "{.data}"); got != `{"a":"b"}` {
 			t.Errorf("the data are %s", got)
 		}
@@ -145,7 +135,7 @@ func TestKubectl_ServerSideApply(t *testing.T) {
 		}
 		// And back.
 		write("{a: z}")
-		p.kubectl("apply", "-f", manifest)
+		p.Kubectl("apply", "-f", manifest)
 		if got := get("cm/old", "{.data}"); got != `{"a":"z"}` {
 			t.Errorf("the data are %s", got)
 		}
@@ -154,8 +144,8 @@ func TestKubectl_ServerSideApply(t *testing.T) {
 		service := func(ports string) string {
 			return "apiVersion: v1\nkind: Service\nmetadata: {name: dns}\nspec: {selector: {app: dns}, ports: [" + ports + "]}\n"
 		}
-		p.kubectlIn(service("{name: a, port: 53, protocol: UDP}"), apply("--field-manager=one")...)
-		p.kubectlIn(service("{name: b, port: 53, protocol: TCP}"), apply("--field-manager=two")...)
+		p.KubectlIn(service("{name: a, port: 53, protocol: UDP}"), apply("--field-manager=one")...)
+		p.KubectlIn(service("{name: b, port: 53, protocol: TCP}"), apply("--field-manager=two")...)
 		if got := get("svc/dns", "{range .spec.ports[*]}{.name}/{.port}/{.protocol} {end}"); got != "a/53/UDP b/53/TCP " {
 			t.Errorf("ports are %q", got)
 		}
@@ -166,7 +156,7 @@ func TestKubectl_ServerSideApply(t *testing.T) {
 			"managed fields": {"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x, managedFields: [{manager: a}]}\n", "metadata.managedFields must be nil"},
 			"invalid":        {"apiVersion: v1\nkind: Service\nmetadata: {name: x}\nspec: {ports: [{port: 70000}]}\n", "spec.ports[0].port: Invalid value: 70000"},
 		} {
-			if said := p.kubectlFails(c.body, apply("--validate=false")...); !strings.Contains(said, c.want) {
+			if said := p.KubectlFails(c.body, apply("--validate=false")...); !strings.Contains(said, c.want) {
 				t.Errorf("%s: %q is missing in: %s", name, c.want, said)
 			}
 		}

@@ -21,6 +21,8 @@ import (
 	"k8s.io/client-go/tools/cache"
 	ctrlcache "sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"vigil/internal/eventually"
 )
 
 func asStatus(err error, status *apierrors.APIStatus) bool { return errors.As(err, status) }
@@ -113,7 +115,7 @@ func TestInformers_FollowThroughAKill(t *testing.T) {
 	p := startCluster(t, "--nodes", "0")
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	writer := p.client().CoreV1().ConfigMaps("default")
+	writer := p.Client().CoreV1().ConfigMaps("default")
 	want := map[string]string{}
 	change := func(from, to int) {
 		t.Helper()
@@ -141,7 +143,7 @@ func TestInformers_FollowThroughAKill(t *testing.T) {
 
 	recorders := map[string]*recorder{}
 	for name, contentType := range encodings {
-		config := withEncoding(p.config(), contentType)
+		config := withEncoding(p.Config(), contentType)
 		clientset, err := kubernetes.NewForConfig(config)
 		if err != nil {
 			t.Fatal(err)
@@ -191,15 +193,15 @@ func TestInformers_FollowThroughAKill(t *testing.T) {
 	everybodySees := func(when string) {
 		t.Helper()
 		for name, r := range recorders {
-			eventually(t, name+" "+when, func() error { return r.same(want) })
+			eventually.Nil(t, name+" "+when, func() error { return r.same(want) })
 		}
 	}
 	everybodySees("after the first sync")
 	change(100, 300)
 	everybodySees("while following")
-	p.kill()
-	p.start()
-	writer = p.client().CoreV1().ConfigMaps("default")
+	p.Kill()
+	p.Up()
+	writer = p.Client().CoreV1().ConfigMaps("default")
 	before := maps.Clone(want)
 	change(300, 500)
 	everybodySees("after the kill")
@@ -219,19 +221,19 @@ func TestWatch_ResumesAtTheNextChange(t *testing.T) {
 	ctx := context.Background()
 	create := func(name string) string {
 		t.Helper()
-		made, err := p.client().CoreV1().Secrets("default").Create(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
+		made, err := p.Client().CoreV1().Secrets("default").Create(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
 		return made.ResourceVersion
 	}
 	seen := create("a")
-	p.kill()
-	p.start()
+	p.Kill()
+	p.Up()
 	wantVersions := []string{create("b"), create("c")}
-	limited, cancel := context.WithTimeout(ctx, patience)
+	limited, cancel := context.WithTimeout(ctx, eventually.Limit)
 	defer cancel()
-	stream, err := p.client().CoreV1().Secrets("default").Watch(limited, metav1.ListOptions{ResourceVersion: seen})
+	stream, err := p.Client().CoreV1().Secrets("default").Watch(limited, metav1.ListOptions{ResourceVersion: seen})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -243,7 +245,7 @@ func TestWatch_ResumesAtTheNextChange(t *testing.T) {
 			if !ok || object.ResourceVersion != want {
 				t.Fatalf("got %v %+v, want version %s", event.Type, event.Object, want)
 			}
-		case <-time.After(patience):
+		case <-time.After(eventually.Limit):
 			t.Fatalf("no event for version %s", want)
 		}
 	}

@@ -13,6 +13,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"vigil/internal/eventually"
 )
 
 var (
@@ -38,7 +40,7 @@ func TestCrash_LosesNoAcknowledgedWrite(t *testing.T) {
 	var mu sync.Mutex
 	writes := 0
 	for round := 0; round <= *crashKills; round++ {
-		client := p.client().CoreV1().ConfigMaps("default")
+		client := p.Client().CoreV1().ConfigMaps("default")
 		ctx, cancel := context.WithCancel(context.Background())
 		var done atomic.Int64
 		killAt := int64(max(1, *crashWrites-writes)) // the last round writes what is left
@@ -81,7 +83,7 @@ func TestCrash_LosesNoAcknowledgedWrite(t *testing.T) {
 		}
 		select {
 		case <-reached:
-		case <-time.After(2 * patience):
+		case <-time.After(2 * eventually.Limit):
 			t.Fatalf("only %d of %d writes in round %d", done.Load(), killAt, round)
 		}
 		if round == *crashKills {
@@ -89,13 +91,13 @@ func TestCrash_LosesNoAcknowledgedWrite(t *testing.T) {
 			group.Wait()
 			break
 		}
-		p.kill()
+		p.Kill()
 		cancel()
 		group.Wait()
-		p.start()
+		p.Up()
 	}
 
-	list, err := p.client().CoreV1().ConfigMaps("default").List(context.Background(), metav1.ListOptions{})
+	list, err := p.Client().CoreV1().ConfigMaps("default").List(context.Background(), metav1.ListOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,6 +4,9 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"vigil/internal/eventually"
+	"vigil/test/harness"
 )
 
 // columns are the header of a table and its row of one name, with single blanks.
@@ -23,7 +26,7 @@ func columns(table, name string) (header, row string) {
 // Everything that `kubectl create` can make, made, and then seen in its table.
 func TestKubectl_Create(t *testing.T) {
 	p := startCluster(t)
-	p.kubectl("create", "namespace", "team")
+	p.Kubectl("create", "namespace", "team")
 	in := func(args ...string) []string { return append([]string{"-n", "team"}, args...) }
 	for _, c := range []struct {
 		create []string
@@ -53,9 +56,9 @@ func TestKubectl_Create(t *testing.T) {
 		{[]string{"clusterrolebinding", "crb", "--clusterrole=cro", "--group=g"}, "clusterrolebindings crb", "NAME ROLE AGE", "crb ClusterRole/cro "},
 		{[]string{"priorityclass", "high", "--value=10", "--description=x"}, "pc high", "NAME VALUE GLOBAL-DEFAULT AGE PREEMPTIONPOLICY", "high 10 false "},
 	} {
-		p.kubectl(in(append([]string{"create"}, c.create...)...)...)
+		p.Kubectl(in(append([]string{"create"}, c.create...)...)...)
 		resource, name, _ := strings.Cut(c.get, " ")
-		header, row := columns(p.kubectl(in("get", resource)...), name)
+		header, row := columns(p.Kubectl(in("get", resource)...), name)
 		if c.header != "" && header != c.header {
 			t.Errorf("%s: columns %q, want %q", resource, header, c.header)
 		}
@@ -64,54 +67,54 @@ func TestKubectl_Create(t *testing.T) {
 		}
 	}
 
-	if token := p.kubectl(in("create", "token", "robot", "--duration=20m", "--audience=someone")...); strings.Count(token, ".") != 2 {
+	if token := p.Kubectl(in("create", "token", "robot", "--duration=20m", "--audience=someone")...); strings.Count(token, ".") != 2 {
 		t.Errorf("the token is %q", token)
 	}
-	mustContain(t, p.kubectlFails("", in("create", "token", "nobody")...), `serviceaccounts "nobody" not found`)
-	mustContain(t, p.kubectlFails("", in("create", "service", "nodeport", "again", "--tcp=80", "--node-port=30123")...),
+	mustContain(t, p.KubectlFails("", in("create", "token", "nobody")...), `serviceaccounts "nobody" not found`)
+	mustContain(t, p.KubectlFails("", in("create", "service", "nodeport", "again", "--tcp=80", "--node-port=30123")...),
 		`Service "again" is invalid: spec.ports[0].nodePort: Invalid value: 30123: provided port is already allocated`)
 
-	p.kubectl(in("rollout", "status", "deploy/web")...)
-	p.kubectl(in("autoscale", "deployment", "web", "--min=1", "--max=3", "--cpu=60%")...)
+	p.Kubectl(in("rollout", "status", "deploy/web")...)
+	p.Kubectl(in("autoscale", "deployment", "web", "--min=1", "--max=3", "--cpu=60%")...)
 	for _, resource := range []string{"hpa", "horizontalpodautoscalers.v1.autoscaling"} {
-		if _, row := columns(p.kubectl(in("get", resource)...), "web"); !strings.HasPrefix(row, "web Deployment/web cpu: <unknown>/60% 1 3 ") {
+		if _, row := columns(p.Kubectl(in("get", resource)...), "web"); !strings.HasPrefix(row, "web Deployment/web cpu: <unknown>/60% 1 3 ") {
 			t.Errorf("%s: %q", resource, row)
 		}
 	}
-	mustContain(t, p.kubectl("auth", "whoami"), "kubernetes-admin", "system:masters")
-	mustContain(t, p.kubectl("auth", "can-i", "create", "pods"), "yes")
+	mustContain(t, p.Kubectl("auth", "whoami"), "kubernetes-admin", "system:masters")
+	mustContain(t, p.Kubectl("auth", "can-i", "create", "pods"), "yes")
 }
 
 // A node is emptied by evictions, which a budget holds up.
 func TestKubectl_Drain(t *testing.T) {
 	p := startCluster(t, "--nodes", "2")
-	p.kubectl("create", "deployment", "web", "--image=demo", "--replicas=2")
-	p.kubectl("rollout", "status", "deploy/web")
-	p.kubectl("create", "pdb", "web", "--selector=app=web", "--min-available=2")
-	p.kubectl("patch", "pdb", "web", "--subresource=status", "--type=merge", "-p",
+	p.Kubectl("create", "deployment", "web", "--image=demo", "--replicas=2")
+	p.Kubectl("rollout", "status", "deploy/web")
+	p.Kubectl("create", "pdb", "web", "--selector=app=web", "--min-available=2")
+	p.Kubectl("patch", "pdb", "web", "--subresource=status", "--type=merge", "-p",
 		`{"status":{"observedGeneration":1,"disruptionsAllowed":0,"currentHealthy":2,"desiredHealthy":2,"expectedPods":2}}`)
-	p.kubectl("taint", "node", "node-2", "a=b:PreferNoSchedule")
-	p.kubectl("taint", "node", "node-2", "a-")
-	p.kubectl("label", "node", "node-2", "disk=fast")
-	if got := p.kubectl("get", "nodes", "-l", "disk=fast", "-o", "name"); got != "node/node-2\n" {
+	p.Kubectl("taint", "node", "node-2", "a=b:PreferNoSchedule")
+	p.Kubectl("taint", "node", "node-2", "a-")
+	p.Kubectl("label", "node", "node-2", "disk=fast")
+	if got := p.Kubectl("get", "nodes", "-l", "disk=fast", "-o", "name"); got != "node/node-2\n" {
 		t.Errorf("by label: %q", got)
 	}
 	for _, node := range []string{"node-1", "node-2"} {
-		p.kubectl("cordon", node)
+		p.Kubectl("cordon", node)
 	}
-	if _, row := columns(p.kubectl("get", "nodes"), "node-1"); !strings.Contains(row, "Ready,SchedulingDisabled") {
+	if _, row := columns(p.Kubectl("get", "nodes"), "node-1"); !strings.Contains(row, "Ready,SchedulingDisabled") {
 		t.Errorf("a cordoned node: %q", row)
 	}
-	pod := strings.Fields(p.kubectl("get", "pods", "-l", "app=web", "-o", "name"))[0]
-	node := strings.TrimSpace(p.kubectl("get", pod, "-o", "jsonpath={.spec.nodeName}"))
-	said := p.kubectlFails("", "drain", node, "--timeout=1s")
+	pod := strings.Fields(p.Kubectl("get", "pods", "-l", "app=web", "-o", "name"))[0]
+	node := strings.TrimSpace(p.Kubectl("get", pod, "-o", "jsonpath={.spec.nodeName}"))
+	said := p.KubectlFails("", "drain", node, "--timeout=1s")
 	mustContain(t, said, "Cannot evict pod as it would violate the pod's disruption budget.")
-	p.kubectl("uncordon", "node-1")
-	p.kubectl("uncordon", "node-2")
-	p.kubectl("delete", "pdb", "web")
-	p.kubectl("drain", node, "--timeout=60s")
-	eventually(t, "two pods elsewhere", func() error {
-		names := strings.Fields(p.kubectl("get", "pods", "-l", "app=web", "-o", "name", "--field-selector", "status.phase=Running,spec.nodeName!="+node))
+	p.Kubectl("uncordon", "node-1")
+	p.Kubectl("uncordon", "node-2")
+	p.Kubectl("delete", "pdb", "web")
+	p.Kubectl("drain", node, harness.InTime)
+	eventually.Nil(t, "two pods elsewhere", func() error {
+		names := strings.Fields(p.Kubectl("get", "pods", "-l", "app=web", "-o", "name", "--field-selector", "status.phase=Running,spec.nodeName!="+node))
 		if len(names) != 2 {
 			return fmt.Errorf("%v", names)
 		}
@@ -122,21 +125,21 @@ func TestKubectl_Drain(t *testing.T) {
 // kubectl explains every kind to its last field, and pods with what upstream says of them.
 func TestKubectl_Explain(t *testing.T) {
 	p := startCluster(t)
-	got := p.kubectl("explain", "pod.spec.containers.livenessProbe")
+	got := p.Kubectl("explain", "pod.spec.containers.livenessProbe")
 	mustContain(t, got, "KIND:       Pod", "FIELD: livenessProbe <Probe>", "initialDelaySeconds\t<integer>", "httpGet\t<HTTPGetAction>")
-	got = p.kubectl("explain", "pod.spec.restartPolicy")
+	got = p.Kubectl("explain", "pod.spec.restartPolicy")
 	mustContain(t, got, "ENUM:\n    Always\n    Never\n    OnFailure\n")
-	got = p.kubectl("explain", "--recursive", "deployment")
+	got = p.Kubectl("explain", "--recursive", "deployment")
 	mustContain(t, got, "GROUP:      apps", "maxSurge", "terminationGracePeriodSeconds", "enum: ")
-	mustContain(t, p.kubectl("explain", "pod", "--output", "plaintext-openapiv2"), "KIND:     Pod", "spec\t<Object>")
-	mustContain(t, p.kubectl("explain", "hpa", "--api-version=autoscaling/v1", "--recursive"), "targetCPUUtilizationPercentage")
-	mustContain(t, p.kubectl("explain", "events", "--api-version=events.k8s.io/v1"), "regarding", "note")
+	mustContain(t, p.Kubectl("explain", "pod", "--output", "plaintext-openapiv2"), "KIND:     Pod", "spec\t<Object>")
+	mustContain(t, p.Kubectl("explain", "hpa", "--api-version=autoscaling/v1", "--recursive"), "targetCPUUtilizationPercentage")
+	mustContain(t, p.Kubectl("explain", "events", "--api-version=events.k8s.io/v1"), "regarding", "note")
 
-	for line := range strings.Lines(p.kubectl("api-resources", "--no-headers")) {
+	for line := range strings.Lines(p.Kubectl("api-resources", "--no-headers")) {
 		fields := strings.Fields(line)
 		kind, version := fields[len(fields)-1], fields[len(fields)-3]
 		t.Run(fields[0]+"."+version, func(t *testing.T) {
-			got, stderr, err := p.kubectlResult("", "explain", fields[0], "--api-version="+version, "--recursive")
+			got, stderr, err := p.TryKubectl("", "explain", fields[0], "--api-version="+version, "--recursive")
 			if err != nil {
 				t.Fatalf("%v: %s", err, stderr)
 			}

@@ -13,6 +13,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"vigil/internal/eventually"
+	"vigil/test/harness"
 )
 
 var serviceSeed = flag.Uint64("services.seed", 0, "seed of the crash test of services; 0 draws one")
@@ -20,7 +23,7 @@ var serviceSeed = flag.Uint64("services.seed", 0, "seed of the crash test of ser
 // What a cluster begins with, as clients look for it.
 func TestDefaultObjects(t *testing.T) {
 	p := startCluster(t)
-	c, ctx := p.client(), context.Background()
+	c, ctx := p.Client(), context.Background()
 
 	svc, err := c.CoreV1().Services("default").Get(ctx, "kubernetes", metav1.GetOptions{})
 	if err != nil {
@@ -63,8 +66,8 @@ func TestDefaultObjects(t *testing.T) {
 		t.Errorf("the IPAddress has labels %v", address.Labels)
 	}
 
-	p.kubectl("create", "namespace", "team")
-	eventually(t, "each namespace has the CA and a default service account", func() error {
+	p.Kubectl("create", "namespace", "team")
+	eventually.Nil(t, "each namespace has the CA and a default service account", func() error {
 		for _, namespace := range []string{"default", "kube-system", "kube-public", "kube-node-lease", "team"} {
 			ca, err := c.CoreV1().ConfigMaps(namespace).Get(ctx, "kube-root-ca.crt", metav1.GetOptions{})
 			if err != nil {
@@ -79,13 +82,13 @@ func TestDefaultObjects(t *testing.T) {
 		}
 		return nil
 	})
-	p.kubectl("delete", "cm", "kube-root-ca.crt", "-n", "team")
-	eventually(t, "the CA comes back", func() error {
+	p.Kubectl("delete", "cm", "kube-root-ca.crt", "-n", "team")
+	eventually.Nil(t, "the CA comes back", func() error {
 		_, err := c.CoreV1().ConfigMaps("team").Get(ctx, "kube-root-ca.crt", metav1.GetOptions{})
 		return err
 	})
 
-	if _, row := columns(p.kubectl("get", "apiservices"), "v1.apps"); !strings.HasPrefix(row, "v1.apps Local True ") {
+	if _, row := columns(p.Kubectl("get", "apiservices"), "v1.apps"); !strings.HasPrefix(row, "v1.apps Local True ") {
 		t.Errorf("the APIService of apps/v1: %q", row)
 	}
 
@@ -93,9 +96,9 @@ func TestDefaultObjects(t *testing.T) {
 	if err != nil || class.Value != 2000001000 {
 		t.Errorf("%+v, %v", class, err)
 	}
-	mustContain(t, p.kubectlFails("", "create", "priorityclass", "huge", "--value=1000000001"), "maximum allowed value of a user defined priority is 1000000000")
-	mustContain(t, p.kubectlFails("", "create", "priorityclass", "system-mine", "--value=1"), "priority class names with 'system-' prefix are reserved for system use only")
-	mustContain(t, p.kubectlFails("", "patch", "pc", "system-node-critical", "-p", `{"value":7}`), "may not be changed in an update")
+	mustContain(t, p.KubectlFails("", "create", "priorityclass", "huge", "--value=1000000001"), "maximum allowed value of a user defined priority is 1000000000")
+	mustContain(t, p.KubectlFails("", "create", "priorityclass", "system-mine", "--value=1"), "priority class names with 'system-' prefix are reserved for system use only")
+	mustContain(t, p.KubectlFails("", "patch", "pc", "system-node-critical", "-p", `{"value":7}`), "may not be changed in an update")
 }
 
 // Services get addresses and ports while the process is killed again and again: nothing that somebody has is given to another, and
@@ -113,7 +116,7 @@ func TestCrash_ServicesKeepWhatTheyHave(t *testing.T) {
 	unsure := map[string]bool{}          // a delete was on its way
 	var mu sync.Mutex
 	for round := range 4 {
-		services := p.client().CoreV1().Services("default")
+		services := p.Client().CoreV1().Services("default")
 		ctx, cancel := context.WithCancel(context.Background())
 		killAt := len(told) + 20 + random.IntN(40)
 		reached := make(chan struct{})
@@ -145,10 +148,10 @@ func TestCrash_ServicesKeepWhatTheyHave(t *testing.T) {
 			})
 		}
 		<-reached
-		p.kill()
+		p.Kill()
 		cancel()
 		group.Wait()
-		p.start()
+		p.Up()
 		checkServices(t, p, told, unsure)
 	}
 	if t.Failed() {
@@ -156,9 +159,9 @@ func TestCrash_ServicesKeepWhatTheyHave(t *testing.T) {
 	}
 }
 
-func checkServices(t *testing.T, p *process, told map[string]*corev1.Service, unsure map[string]bool) {
+func checkServices(t *testing.T, p *cluster, told map[string]*corev1.Service, unsure map[string]bool) {
 	t.Helper()
-	c, ctx := p.client(), context.Background()
+	c, ctx := p.Client(), context.Background()
 	list, err := c.CoreV1().Services("").List(ctx, metav1.ListOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -216,16 +219,16 @@ func checkServices(t *testing.T, p *process, told map[string]*corev1.Service, un
 // A cluster gets more addresses for its services, and gives a network up when nothing needs it any more.
 func TestServiceCIDR(t *testing.T) {
 	p := startCluster(t, "--nodes", "0")
-	p.kubectlIn("apiVersion: networking.k8s.io/v1\nkind: ServiceCIDR\nmetadata: {name: more}\nspec: {cidrs: [172.20.0.0/24]}\n", "create", "-f", "-")
-	p.kubectl("wait", "servicecidr/more", "--for=condition=Ready", "--timeout=30s")
-	p.kubectl("create", "service", "clusterip", "s", "--tcp=80", "--clusterip=172.20.0.9")
-	if got := p.kubectl("get", "ipaddress", "172.20.0.9", "-o", "jsonpath={.spec.parentRef.name}"); got != "s" {
+	p.KubectlIn("apiVersion: networking.k8s.io/v1\nkind: ServiceCIDR\nmetadata: {name: more}\nspec: {cidrs: [172.20.0.0/24]}\n", "create", "-f", "-")
+	p.Kubectl("wait", "servicecidr/more", "--for=condition=Ready", harness.InTime)
+	p.Kubectl("create", "service", "clusterip", "s", "--tcp=80", "--clusterip=172.20.0.9")
+	if got := p.Kubectl("get", "ipaddress", "172.20.0.9", "-o", "jsonpath={.spec.parentRef.name}"); got != "s" {
 		t.Errorf("the address belongs to %q", got)
 	}
-	mustContain(t, p.kubectlFails("", "create", "service", "clusterip", "x", "--tcp=80", "--clusterip=172.21.0.9"), "spec.clusterIPs: Invalid value", "not in the valid range")
-	p.kubectl("delete", "servicecidr", "more", "--wait=false")
-	p.kubectl("wait", "servicecidr/more", "--for=condition=Ready=false", "--timeout=30s")
-	mustContain(t, p.kubectl("describe", "servicecidr", "more"), "There are still IPAddresses referencing the ServiceCIDR")
-	p.kubectl("delete", "service", "s")
-	p.kubectl("wait", "servicecidr/more", "--for=delete", "--timeout=50s")
+	mustContain(t, p.KubectlFails("", "create", "service", "clusterip", "x", "--tcp=80", "--clusterip=172.21.0.9"), "spec.clusterIPs: Invalid value", "not in the valid range")
+	p.Kubectl("delete", "servicecidr", "more", "--wait=false")
+	p.Kubectl("wait", "servicecidr/more", "--for=condition=Ready=false", harness.InTime)
+	mustContain(t, p.Kubectl("describe", "servicecidr", "more"), "There are still IPAddresses referencing the ServiceCIDR")
+	p.Kubectl("delete", "service", "s")
+	p.Kubectl("wait", "servicecidr/more", "--for=delete", harness.InTime)
 }

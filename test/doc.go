@@ -1,3 +1,3 @@
-// Package test drives the built binary from outside: real processes, the real kubectl, client-go, controller-runtime and Helm
-// unchanged, kill -9. It imports nothing of Vigil. The binary under test is $VIGIL, else ../bin/vigil (`make build`).
+// Package test drives the built binary from outside: real processes, the real kubectl, client-go, controller-runtime and Helm unchanged, kill -9. Its
+// nodes are simulated; those with real containers are in test/e2e. Of Vigil's packages it uses helpers of tests alone.
 package test

@@ -6,7 +6,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -18,6 +17,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"vigil/internal/built"
+	"vigil/internal/eventually"
 )
 
 // assets makes a directory as setup-envtest does: kube-apiserver and kubectl are links to vigil, etcd is the stock one.
@@ -25,7 +27,7 @@ func assets(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
 	for _, name := range []string{"kube-apiserver", "kubectl"} {
-		if err := os.Symlink(binary(t), filepath.Join(dir, name)); err != nil {
+		if err := os.Symlink(built.Program(t), filepath.Join(dir, name)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -53,7 +55,7 @@ func TestEnvtest(t *testing.T) {
 					t.Errorf("stop: %v", err)
 				}
 			}()
-			ctx, cancel := context.WithTimeout(t.Context(), patience)
+			ctx, cancel := context.WithTimeout(t.Context(), eventually.Limit)
 			defer cancel()
 
 			// A controller that writes into a ConfigMap what it has seen.
@@ -96,20 +98,13 @@ func TestEnvtest(t *testing.T) {
 			if err := c.Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "suite", Name: "c"}}); err != nil {
 				t.Fatal(err)
 			}
-			for {
+			eventually.True(t, "the controller labels the ConfigMap", func() bool {
 				var cm corev1.ConfigMap
 				if err := c.Get(ctx, types.NamespacedName{Namespace: "suite", Name: "c"}, &cm); err != nil {
 					t.Fatal(err)
 				}
-				if cm.Labels["seen"] == "yes" {
-					break
-				}
-				select {
-				case <-ctx.Done():
-					t.Fatal("the controller did not label the ConfigMap")
-				case <-time.After(20 * time.Millisecond):
-				}
-			}
+				return cm.Labels["seen"] == "yes"
+			})
 
 			// A further user has no rights, and kubectl speaks for it.
 			user, err := env.AddUser(envtest.User{Name: "someone", Groups: []string{"somebody"}}, nil)

@@ -22,29 +22,29 @@ type answer struct {
 }
 
 // requester returns what sends a request as the administrator, with the body's content type first among the header's lines.
-func (p *process) requester() func(method, path, contentType, body string) answer {
-	config := p.config()
+func (p *cluster) requester() func(method, path, contentType, body string) answer {
+	config := p.Config()
 	client, err := rest.HTTPClientFor(config)
 	if err != nil {
-		p.t.Fatal(err)
+		p.T.Fatal(err)
 	}
 	return func(method, path, contentType, body string) answer {
-		p.t.Helper()
+		p.T.Helper()
 		r, err := http.NewRequestWithContext(context.Background(), method, config.Host+path, strings.NewReader(body))
 		if err != nil {
-			p.t.Fatal(err)
+			p.T.Fatal(err)
 		}
 		if contentType != "" {
 			r.Header.Set("Content-Type", contentType)
 		}
 		got, err := client.Do(r)
 		if err != nil {
-			p.t.Fatalf("%s %s: %v", method, path, err)
+			p.T.Fatalf("%s %s: %v", method, path, err)
 		}
 		defer got.Body.Close()
 		data, err := io.ReadAll(got.Body)
 		if err != nil {
-			p.t.Fatal(err)
+			p.T.Fatal(err)
 		}
 		a := answer{code: got.StatusCode, header: got.Header, body: string(data)}
 		if json.Unmarshal(data, &a.status) != nil || a.status.Kind != "Status" {

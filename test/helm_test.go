@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"helm.sh/helm/v3/pkg/action"
 	"helm.sh/helm/v3/pkg/chart"
@@ -15,6 +14,9 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
+
+	"vigil/internal/eventually"
+	"vigil/test/harness"
 )
 
 // templates is a chart's worth of kinds, by file name.
@@ -75,18 +77,18 @@ func aChart() *chart.Chart {
 // The life of a Helm release: install and wait, upgrade over a change that somebody made by hand, roll back, uninstall.
 func TestHelm(t *testing.T) {
 	p := startCluster(t)
-	p.kubectl("create", "namespace", "team")
+	p.Kubectl("create", "namespace", "team")
 	flags := genericclioptions.NewConfigFlags(false)
-	path, namespace := p.kubeconfig(), "team"
+	path, namespace := p.Kubeconfig(), "team"
 	flags.KubeConfig, flags.Namespace = &path, &namespace
 	helm := new(action.Configuration)
 	if err := helm.Init(flags, "team", "secret", func(string, ...any) {}); err != nil {
 		t.Fatal(err)
 	}
-	get := func(what, path string) string { return p.kubectl("get", "-n", "team", what, "-o", "jsonpath="+path) }
+	get := func(what, path string) string { return p.Kubectl("get", "-n", "team", what, "-o", "jsonpath="+path) }
 
 	install := action.NewInstall(helm)
-	install.ReleaseName, install.Namespace, install.Timeout = "demo", "team", time.Minute
+	install.ReleaseName, install.Namespace, install.Timeout = "demo", "team", eventually.Limit
 	done, err := install.RunWithContext(context.Background(), aChart(), nil)
 	if err != nil {
 		t.Fatal(err)
@@ -97,23 +99,23 @@ func TestHelm(t *testing.T) {
 	if kinds := strings.Count(done.Manifest, "\nkind: "); kinds != len(templates)-2 {
 		t.Errorf("the release has %d objects, want %d", kinds, len(templates)-2)
 	}
-	p.kubectl("rollout", "status", "-n", "team", "deploy/web", "--timeout=60s")
+	p.Kubectl("rollout", "status", "-n", "team", "deploy/web", harness.InTime)
 	if got := get("cm/app", `{.data.color} {.metadata.labels.app\.kubernetes\.io/managed-by}`); got != "blue Helm" {
 		t.Errorf("the config map has %q", got)
 	}
-	p.kubectl("get", "-n", "team", "cm/before")
+	p.Kubectl("get", "-n", "team", "cm/before")
 
 	// Somebody else adds what the chart does not speak of, and changes what it does.
-	p.kubectl("patch", "-n", "team", "cm/app", "--type=merge", "-p", `{"data":{"mine":"kept","fixed":"2"}}`)
-	p.kubectl("patch", "-n", "team", "deploy/web", "--type=strategic", "-p", `{"spec":{"template":{"spec":{"containers":[{"name":"injected","image":"x"}]}}}}`)
+	p.Kubectl("patch", "-n", "team", "cm/app", "--type=merge", "-p", `{"data":{"mine":"kept","fixed":"2"}}`)
+	p.Kubectl("patch", "-n", "team", "deploy/web", "--type=strategic", "-p", `{"spec":{"template":{"spec":{"containers":[{"name":"injected","image":"x"}]}}}}`)
 	upgrade := action.NewUpgrade(helm)
-	upgrade.Namespace, upgrade.Timeout = "team", time.Minute
+	upgrade.Namespace, upgrade.Timeout = "team", eventually.Limit
 	_, err = upgrade.RunWithContext(context.Background(), "demo", aChart(), map[string]any{
 		"color": "green", "port": 8080, "minute": 2, "sidecar": true, "extra": true, "replicas": 3})
 	if err != nil {
 		t.Fatal(err)
 	}
-	p.kubectl("rollout", "status", "-n", "team", "deploy/web", "--timeout=60s")
+	p.Kubectl("rollout", "status", "-n", "team", "deploy/web", harness.InTime)
 	for _, c := range []struct{ what, path, want string }{
 		{"cm/app", "{.data.color} {.data.fixed} {.data.mine}", "green 1 kept"},
 		{"deploy/web", "{.spec.template.spec.containers[*].name}", "web side injected"},
@@ -131,11 +133,11 @@ func TestHelm(t *testing.T) {
 	}
 
 	back := action.NewRollback(helm)
-	back.Version, back.Timeout = 1, time.Minute
+	back.Version, back.Timeout = 1, eventually.Limit
 	if err := back.Run("demo"); err != nil {
 		t.Fatal(err)
 	}
-	p.kubectl("rollout", "status", "-n", "team", "deploy/web", "--timeout=60s")
+	p.Kubectl("rollout", "status", "-n", "team", "deploy/web", harness.InTime)
 	for _, c := range []struct{ what, path, want string }{
 		{"cm/app", "{.data.color} {.data.mine}", "blue kept"},
 		{"deploy/web", "{.spec.template.spec.containers[*].name} {.spec.replicas}", "web injected 2"},
@@ -145,7 +147,7 @@ func TestHelm(t *testing.T) {
 			t.Errorf("after the rollback %s has %q, want %q", c.what, got, c.want)
 		}
 	}
-	if _, err := p.client().CoreV1().ConfigMaps("team").Get(context.Background(), "extra", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+	if _, err := p.Client().CoreV1().ConfigMaps("team").Get(context.Background(), "extra", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
 		t.Errorf("what only the upgrade had: %v", err)
 	}
 	history, err := action.NewHistory(helm).Run("demo")
@@ -154,18 +156,18 @@ func TestHelm(t *testing.T) {
 	}
 
 	away := action.NewUninstall(helm)
-	away.Wait, away.Timeout = true, time.Minute
+	away.Wait, away.Timeout = true, eventually.Limit
 	if _, err := away.Run("demo"); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the namespace is as it was", func() error {
-		left := p.kubectl("get", "-n", "team", "deploy,sts,ds,rs,pods,jobs,cronjobs,svc,ing,netpol,pdb,hpa,pvc,quota,limits,roles,rolebindings,secrets", "-o", "name")
+	eventually.Nil(t, "the namespace is as it was", func() error {
+		left := p.Kubectl("get", "-n", "team", "deploy,sts,ds,rs,pods,jobs,cronjobs,svc,ing,netpol,pdb,hpa,pvc,quota,limits,roles,rolebindings,secrets", "-o", "name")
 		if left != "" {
 			return fmt.Errorf("left: %s", left)
 		}
 		return nil
 	})
-	if left := p.kubectl("get", "clusterrole,clusterrolebinding,pc,sc,ingressclass", "-o", "name"); strings.Contains(left, "/app\n") || strings.Contains(left, "/some\n") {
+	if left := p.Kubectl("get", "clusterrole,clusterrolebinding,pc,sc,ingressclass", "-o", "name"); strings.Contains(left, "/app\n") || strings.Contains(left, "/some\n") {
 		t.Errorf("left: %s", left)
 	}
 }

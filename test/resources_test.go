@@ -24,16 +24,16 @@ func TestKubectl_APIResources(t *testing.T) {
 		return lines
 	}
 	sorted := cmpopts.SortSlices(func(a, b string) bool { return a < b })
-	if diff := cmp.Diff(lines(string(want)), lines(p.kubectl("api-resources", "-o", "wide")), sorted); diff != "" {
+	if diff := cmp.Diff(lines(string(want)), lines(p.Kubectl("api-resources", "-o", "wide")), sorted); diff != "" {
 		t.Errorf("api-resources (-upstream +got):\n%s", diff)
 	}
 
 	// All that can be listed is printed without an error, and without a word about what there is none of.
-	names := strings.Fields(p.kubectl("api-resources", "--verbs=list", "-o", "name"))
+	names := strings.Fields(p.Kubectl("api-resources", "--verbs=list", "-o", "name"))
 	if len(names) < 50 {
 		t.Errorf("listable: %v", names)
 	}
-	out := p.kubectl("get", strings.Join(names, ","), "-A")
+	out := p.Kubectl("get", strings.Join(names, ","), "-A")
 	for _, part := range []string{"namespace/kube-system", "service/kubernetes", "componentstatus/etcd-0", "priorityclass.scheduling.k8s.io/system-node-critical"} {
 		if !strings.Contains(out, part) {
 			t.Errorf("kubectl get of all kinds lacks %s:\n%s", part, out)

@@ -10,6 +10,10 @@ import (
 
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
+	"vigil/internal/built"
+	"vigil/internal/porttest"
+	"vigil/test/harness"
 )
 
 // A kube-scheduler with a KubeSchedulerConfiguration: its profiles schedule beside the cluster's own scheduler, /configz shows what it works with,
@@ -29,40 +33,40 @@ profiles:
 - schedulerName: bold
   plugins: {multiPoint: {disabled: [{name: TaintToleration}, {name: NodeUnschedulable}]}}
 - schedulerName: careful
-%s`, p.kubeconfig(), more)
+%s`, p.Kubeconfig(), more)
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
 	write("extenders: []\nalgorithm: best\n")
-	out, err := exec.Command(binary(t), "scheduler", "--config="+file).CombinedOutput()
+	out, err := exec.Command(built.Program(t), "scheduler", "--config="+file).CombinedOutput()
 	if err == nil || !strings.Contains(string(out), `strict decoding error: unknown field "algorithm"`) || strings.Count(string(out), "\n") != 1 {
 		t.Errorf("a file with an unknown field: %v, %s", err, out)
 	}
 	write("")
-	port := freePort(t)
+	port := porttest.Free(t)
 	startComponent(t, "kube-scheduler", "--config="+file, fmt.Sprintf("--secure-port=%d", port),
-		"--client-ca-file="+filepath.Join(p.dataDir, "pki", "ca.crt"))
+		"--client-ca-file="+filepath.Join(p.DataDir, "pki", "ca.crt"))
 
-	p.kubectl("cordon", "node-1", "node-2")
+	p.Kubectl("cordon", "node-1", "node-2")
 	for _, scheduler := range []string{"bold", "careful"} {
-		p.kubectlIn(`
+		p.KubectlIn(`
 apiVersion: v1
 kind: Pod
 metadata: {name: `+scheduler+`}
 spec: {schedulerName: `+scheduler+`, containers: [{name: c, image: demo}]}
 `, "apply", "-f", "-")
 	}
-	p.kubectl("wait", "pod/bold", "--for=condition=Ready", "--timeout=60s")
-	p.kubectl("wait", "pod/careful", "--for=condition=PodScheduled=False", "--timeout=60s")
-	if why := p.kubectl("get", "pod", "careful", "-o", "jsonpath={.status.conditions[0].message}"); !strings.Contains(why, "0/2 nodes are available: 2 node(s) were unschedulable.") {
+	p.Kubectl("wait", "pod/bold", "--for=condition=Ready", harness.InTime)
+	p.Kubectl("wait", "pod/careful", "--for=condition=PodScheduled=False", harness.InTime)
+	if why := p.Kubectl("get", "pod", "careful", "-o", "jsonpath={.status.conditions[0].message}"); !strings.Contains(why, "0/2 nodes are available: 2 node(s) were unschedulable.") {
 		t.Errorf("the pod of the profile with all plug-ins says %q", why)
 	}
-	if leases := p.kubectl("get", "leases", "-n", "kube-system", "-o", "name"); !strings.Contains(leases, "further-scheduler") {
+	if leases := p.Kubectl("get", "leases", "-n", "kube-system", "-o", "name"); !strings.Contains(leases, "further-scheduler") {
 		t.Errorf("leases: %s", leases)
 	}
 	cert := filepath.Join(t.TempDir(), "admin.pem") // the file of an administrator
-	config, err := clientcmd.LoadFromFile(p.kubeconfig())
+	config, err := clientcmd.LoadFromFile(p.Kubeconfig())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -76,6 +80,6 @@ spec: {schedulerName: `+scheduler+`, containers: [{name: c, image: demo}]}
 	if err != nil || !strings.Contains(string(shown), `"schedulerName":"bold"`) || !strings.Contains(string(shown), `"podInitialBackoffSeconds":2`) {
 		t.Errorf("/configz: %v, %s", err, shown)
 	}
-	p.kubectl("uncordon", "node-1")
-	p.kubectl("wait", "pod/careful", "--for=condition=Ready", "--timeout=60s")
+	p.Kubectl("uncordon", "node-1")
+	p.Kubectl("wait", "pod/careful", "--for=condition=Ready", harness.InTime)
 }

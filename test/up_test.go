@@ -19,53 +19,59 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
+
+	"vigil/internal/built"
+	"vigil/internal/eventually"
+	"vigil/internal/need"
+	"vigil/internal/porttest"
+	"vigil/test/harness"
 )
 
 func TestUp_KeepsDataOverRestarts(t *testing.T) {
 	p := startCluster(t)
 	ctx := context.Background()
-	made, err := p.client().CoreV1().ConfigMaps("default").Create(ctx, &corev1.ConfigMap{
+	made, err := p.Client().CoreV1().ConfigMaps("default").Create(ctx, &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Name: "kept"}, Data: map[string]string{"a": "1"}}, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	p.stop()
-	p.start()
-	got, err := p.client().CoreV1().ConfigMaps("default").Get(ctx, "kept", metav1.GetOptions{})
+	p.Stop()
+	p.Up()
+	got, err := p.Client().CoreV1().ConfigMaps("default").Get(ctx, "kept", metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if got.UID != made.UID || got.ResourceVersion != made.ResourceVersion || got.Data["a"] != "1" {
 		t.Errorf("after the restart: %+v, want %+v", got, made)
 	}
-	p.stop()
+	p.Stop()
 }
 
 func TestUp_WithFewerNodes(t *testing.T) {
 	p := startCluster(t, "--nodes", "3")
-	p.kubectl("create", "deployment", "spread", "--image=demo", "--replicas=6")
-	p.kubectl("rollout", "status", "deploy/spread", "--timeout=30s")
-	p.stop()
-	p.args = []string{"--nodes", "1"}
-	p.start()
-	if nodes := strings.Fields(p.kubectl("get", "nodes", "-o", "name")); len(nodes) != 1 {
+	p.Kubectl("create", "deployment", "spread", "--image=demo", "--replicas=6")
+	p.Kubectl("rollout", "status", "deploy/spread", harness.InTime)
+	p.Stop()
+	p.configure("--nodes", "1")
+	p.Up()
+	if nodes := strings.Fields(p.Kubectl("get", "nodes", "-o", "name")); len(nodes) != 1 {
 		t.Errorf("nodes after the restart: %v", nodes)
 	}
-	eventually(t, "all pods on the node that is left", func() error {
-		running := p.kubectl("get", "pods", "-l", "app=spread", "-o", "name", "--field-selector", "spec.nodeName=node-1,status.phase=Running")
+	eventually.Nil(t, "all pods on the node that is left", func() error {
+		running := p.Kubectl("get", "pods", "-l", "app=spread", "-o", "name", "--field-selector", "spec.nodeName=node-1,status.phase=Running")
 		if n := len(strings.Fields(running)); n != 6 {
 			return fmt.Errorf("%d run", n)
 		}
 		return nil
 	})
-	p.stop()
+	p.Stop()
 }
 
 func TestUp_SaysWhatIsWrong(t *testing.T) {
 	p := startCluster(t)
 	run := func(args ...string) string {
 		t.Helper()
-		output, err := exec.Command(binary(t), append([]string{"up", "--runtime", "simulated"}, args...)...).CombinedOutput()
+		output, err := exec.Command(built.Program(t), append([]string{"up", "--runtime", "simulated"}, args...)...).CombinedOutput()
 		if err == nil {
 			t.Fatalf("vigil up %v succeeded", args)
 		}
@@ -83,13 +89,13 @@ func TestUp_SaysWhatIsWrong(t *testing.T) {
 	}
 
 	t.Run("data directory in use", func(t *testing.T) {
-		expect(run("--data-dir", p.dataDir, "--secure-port", strconv.Itoa(freePort(t))), p.dataDir, "in use by process "+strconv.Itoa(p.cmd.Process.Pid))
+		expect(run("--data-dir", p.DataDir, "--secure-port", strconv.Itoa(porttest.Free(t))), p.DataDir, "in use by process "+strconv.Itoa(p.PID()))
 	})
 	t.Run("port in use", func(t *testing.T) {
 		expect(run("--data-dir", t.TempDir(), "--etcd-port", "0", "--secure-port", strconv.Itoa(p.port)), "127.0.0.1:"+strconv.Itoa(p.port), "address already in use")
 	})
 	t.Run("scheduler port in use", func(t *testing.T) {
-		expect(run("--data-dir", t.TempDir(), "--etcd-port", "0", "--secure-port", strconv.Itoa(freePort(t)), "--controller-manager-port", "0", "--scheduler-port", strconv.Itoa(p.port)),
+		expect(run("--data-dir", t.TempDir(), "--etcd-port", "0", "--secure-port", strconv.Itoa(porttest.Free(t)), "--controller-manager-port", "0", "--scheduler-port", strconv.Itoa(p.port)),
 			"127.0.0.1:"+strconv.Itoa(p.port), "address already in use")
 	})
 	t.Run("not a port", func(t *testing.T) {
@@ -100,13 +106,13 @@ func TestUp_SaysWhatIsWrong(t *testing.T) {
 	})
 	t.Run("no data directory", func(t *testing.T) { expect(run("--data-dir", ""), "--data-dir") })
 	t.Run("etcd port in use", func(t *testing.T) {
-		port := strconv.Itoa(freePorts(t, 2))
+		port := strconv.Itoa(porttest.FreeRange(t, 2))
 		listener, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", port))
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer listener.Close()
-		expect(run("--data-dir", t.TempDir(), "--etcd-port", port, "--secure-port", strconv.Itoa(freePort(t))), port, "address already in use")
+		expect(run("--data-dir", t.TempDir(), "--etcd-port", port, "--secure-port", strconv.Itoa(porttest.Free(t))), port, "address already in use")
 	})
 	t.Run("data directory is a file", func(t *testing.T) {
 		file := filepath.Join(t.TempDir(), "file")
@@ -117,15 +123,15 @@ func TestUp_SaysWhatIsWrong(t *testing.T) {
 	})
 	t.Run("corrupt certificate", func(t *testing.T) {
 		q := startCluster(t)
-		q.stop()
-		cert := filepath.Join(q.dataDir, "pki", "apiserver.crt")
+		q.Stop()
+		cert := filepath.Join(q.DataDir, "pki", "apiserver.crt")
 		if err := os.WriteFile(cert, []byte("nonsense"), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		expect(run("--data-dir", q.dataDir, "--etcd-port", "0", "--secure-port", strconv.Itoa(q.port)), cert, "damaged")
+		expect(run("--data-dir", q.DataDir, "--etcd-port", "0", "--secure-port", strconv.Itoa(q.port)), cert, "damaged")
 	})
 	t.Run("no permission", func(t *testing.T) {
-		needRoot(t, "becomes somebody else")
+		need.Root(t, "becomes somebody else")
 		dir := filepath.Join(t.TempDir(), "data")
 		if err := os.Mkdir(dir, 0o700); err != nil {
 			t.Fatal(err)
@@ -149,13 +155,13 @@ func TestUp_SaysWhatIsWrong(t *testing.T) {
 
 func TestUp_CompressesWatchesWhenAsked(t *testing.T) {
 	p := startCluster(t, "--nodes", "0", "--watch-compression")
-	client, err := rest.HTTPClientFor(p.config())
+	client, err := rest.HTTPClientFor(p.Config())
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, coding := range []string{"gzip", "deflate"} {
 		ctx, cancel := context.WithCancel(t.Context())
-		req, err := http.NewRequestWithContext(ctx, http.MethodGet, p.config().Host+"/api/v1/namespaces?watch=true", nil)
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, p.Config().Host+"/api/v1/namespaces?watch=true", nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -180,12 +186,12 @@ func TestUp_CompressesWatchesWhenAsked(t *testing.T) {
 		cancel()
 		resp.Body.Close()
 	}
-	p.stop()
+	p.Stop()
 }
 
 func TestStatus(t *testing.T) {
 	p := startCluster(t, "--nodes", "2")
-	output, err := exec.Command(binary(t), "status", "-o", "json", "--data-dir", p.dataDir).Output()
+	output, err := exec.Command(built.Program(t), "status", "-o", "json", "--data-dir", p.DataDir).Output()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -203,8 +209,8 @@ func TestStatus(t *testing.T) {
 	if !status.Ready || len(status.Nodes) != 2 || !status.Nodes[0].Ready || !strings.HasSuffix(status.Server, ":"+strconv.Itoa(p.port)) {
 		t.Errorf("got %s", output)
 	}
-	p.stop()
-	if output, err := exec.Command(binary(t), "status", "--data-dir", p.dataDir).CombinedOutput(); err == nil {
+	p.Stop()
+	if output, err := exec.Command(built.Program(t), "status", "--data-dir", p.DataDir).CombinedOutput(); err == nil {
 		t.Errorf("status of a stopped cluster succeeded: %s", output)
 	}
 }

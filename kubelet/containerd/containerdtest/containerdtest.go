@@ -16,49 +16,20 @@ import (
 	"errors"
 	"log/slog"
 	"os"
-	"path/filepath"
 	"testing"
 
+	"vigil/internal/built"
 	"vigil/internal/eventually"
 	"vigil/internal/nstest"
 	"vigil/kubelet/containerd"
 )
 
-// Variable names the environment variable that says where the runtime's programs are.
-const Variable = "VIGIL_RUNTIME"
-
-// BinDir is where the runtime's programs are: $VIGIL_RUNTIME or bin/runtime in the repository. The test is skipped without
+// BinDir is where the runtime's programs are: $VIGIL_RUNTIME, else bin/runtime in the repository. The test is skipped without
 // namespaces, and fails when the programs have not been built.
 func BinDir(t testing.TB) string {
 	t.Helper()
 	nstest.Need(t)
-	dir := os.Getenv(Variable)
-	if dir == "" {
-		dir = filepath.Join(root(t), "bin", "runtime")
-	}
-	if _, err := os.Stat(filepath.Join(dir, "images", "demo.tar")); err != nil {
-		t.Fatalf("there is no container runtime in %s: run `make runtime`", dir)
-	}
-	return dir
-}
-
-// root is the repository's directory, seen from a test's, which is its package's.
-func root(t testing.TB) string {
-	t.Helper()
-	dir, err := os.Getwd()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for {
-		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
-			return dir
-		}
-		parent := filepath.Dir(dir)
-		if parent == dir {
-			t.Fatal("no go.mod above the test's directory")
-		}
-		dir = parent
-	}
+	return built.RuntimeDir(t)
 }
 
 // Config is a configuration for a test: everything in temporary directories, containerd's own log shown when the test fails.

@@ -14,6 +14,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"vigil/internal/eventually"
+	"vigil/test/harness"
 )
 
 // crashes: a container that ends is started again, later and later.
@@ -22,7 +25,7 @@ func crashes(t *testing.T, c *cluster) {
 		manifest("once", `restartPolicy: Never, containers: [{name: c, image: "demo:1", args: [exit, "4"]}]`) +
 		manifest("deadline", `activeDeadlineSeconds: 2, containers: [{name: c, image: "demo:1"}]`))
 	pod := c.waits("loop", "c", "CrashLoopBackOff")
-	full := fmt.Sprintf("c pod=loop_%s(%s)", c.namespace, pod.UID)
+	full := fmt.Sprintf("c pod=loop_%s(%s)", c.Namespace, pod.UID)
 	status := container(pod, "c")
 	if message := status.State.Waiting.Message; !strings.HasPrefix(message, "back-off ") || !strings.HasSuffix(message, "s restarting failed container="+full) {
 		t.Errorf("the container waits with %q", message)
@@ -33,10 +36,10 @@ func crashes(t *testing.T, c *cluster) {
 	if pod.Status.Phase != corev1.PodRunning || isReady(pod) {
 		t.Errorf("phase %s, ready %v", pod.Status.Phase, isReady(pod))
 	}
-	if out := c.kubectl("get", "pod", "loop"); !strings.Contains(out, "CrashLoopBackOff") {
+	if out := c.Kubectl("get", "pod", "loop"); !strings.Contains(out, "CrashLoopBackOff") {
 		t.Errorf("kubectl get shows\n%s", out)
 	}
-	c.hasEvent("loop", fmt.Sprintf("BackOff: Back-off restarting failed container c in pod loop_%s(%s)", c.namespace, pod.UID))
+	c.hasEvent("loop", fmt.Sprintf("BackOff: Back-off restarting failed container c in pod loop_%s(%s)", c.Namespace, pod.UID))
 	c.untilPod("loop", "second restart", func(p *corev1.Pod) bool { return container(p, "c").RestartCount >= 2 })
 
 	c.untilPod("once", "phase Failed", func(p *corev1.Pod) bool {
@@ -58,8 +61,8 @@ func probes(t *testing.T, c *cluster) {
 		"{apiVersion: v1, kind: Service, metadata: {name: probed}, spec: {selector: {app: probed}, ports: [{port: 80, targetPort: 8080}]}}")
 	addresses := func(ready, notReady int) {
 		t.Helper()
-		c.until(fmt.Sprintf("%d addresses are ready, %d not", ready, notReady), func() error {
-			endpoints, err := c.client().CoreV1().Endpoints(c.namespace).Get(t.Context(), "probed", metav1.GetOptions{})
+		eventually.Nil(c.T, fmt.Sprintf("%d addresses are ready, %d not", ready, notReady), func() error {
+			endpoints, err := c.Client().CoreV1().Endpoints(c.Namespace).Get(t.Context(), "probed", metav1.GetOptions{})
 			if err != nil {
 				return err
 			}
@@ -95,9 +98,9 @@ func probes(t *testing.T, c *cluster) {
 
 // killed: what dies from outside is restarted, and what is deleted replaced.
 func killed(t *testing.T, c *cluster) {
-	c.kubectl("create", "deployment", "victim", "--image=demo:1")
-	c.kubectl("rollout", "status", "deployment/victim", "--timeout="+patience.String())
-	name := strings.TrimPrefix(strings.TrimSpace(c.kubectl("get", "pods", "-o", "name")), "pod/")
+	c.Kubectl("create", "deployment", "victim", "--image=demo:1")
+	c.Kubectl("rollout", "status", "deployment/victim", harness.InTime)
+	name := strings.TrimPrefix(strings.TrimSpace(c.Kubectl("get", "pods", "-o", "name")), "pod/")
 	before := c.running(name)
 	if err := syscall.Kill(c.process(before, "demo"), syscall.SIGKILL); err != nil {
 		t.Fatal(err)
@@ -109,28 +112,28 @@ func killed(t *testing.T, c *cluster) {
 	if before.Status.PodIP != after.Status.PodIP {
 		t.Errorf("the pod's address was %s and is %s", before.Status.PodIP, after.Status.PodIP)
 	}
-	c.kubectl("delete", "pod", name, "--grace-period=1")
-	c.kubectl("rollout", "status", "deployment/victim", "--timeout="+patience.String())
-	if now := c.kubectl("get", "pods", "-o", "name"); strings.Contains(now, name) || strings.Count(now, "\n") != 1 {
+	c.Kubectl("delete", "pod", name, "--grace-period=1")
+	c.Kubectl("rollout", "status", "deployment/victim", harness.InTime)
+	if now := c.Kubectl("get", "pods", "-o", "name"); strings.Contains(now, name) || strings.Count(now, "\n") != 1 {
 		t.Errorf("after %s was deleted there are %q", name, now)
 	}
 }
 
 // process is the id of a container's first process.
 func (c *cluster) process(pod *corev1.Pod, name string) int {
-	c.t.Helper()
+	c.T.Helper()
 	id := strings.TrimPrefix(container(pod, name).ContainerID, "containerd://")
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), eventually.Limit)
 	defer cancel()
 	answer, err := c.cri().ContainerStatus(ctx, &runtimeapi.ContainerStatusRequest{ContainerId: id, Verbose: true})
 	if err != nil {
-		c.t.Fatal(err)
+		c.T.Fatal(err)
 	}
 	var info struct {
 		PID int `json:"pid"`
 	}
 	if err := json.Unmarshal([]byte(answer.Info["info"]), &info); err != nil || info.PID == 0 {
-		c.t.Fatalf("process of %s: %v in %v", id, err, answer.Info)
+		c.T.Fatalf("process of %s: %v in %v", id, err, answer.Info)
 	}
 	return info.PID
 }
@@ -144,7 +147,7 @@ initContainers: [{name: first, image: "demo:1", args: [sh, -c, "echo first >> /v
 containers: [{name: c, image: "demo:1", args: [cat, /v/order], volumeMounts: [{name: v, mountPath: /v}]}]`) +
 		manifest("never", `initContainers: [{name: i, image: "demo:1", args: [exit, "1"]}], containers: [{name: c, image: "demo:1"}]`))
 	pod := c.untilPod("begun", "phase Succeeded", func(p *corev1.Pod) bool { return p.Status.Phase == corev1.PodSucceeded })
-	if out := c.kubectl("logs", "begun", "-c", "c"); out != "first\noksecond\n" {
+	if out := c.Kubectl("logs", "begun", "-c", "c"); out != "first\noksecond\n" {
 		t.Errorf("init containers wrote %q", out)
 	}
 	if side := container(pod, "side"); side.State.Terminated == nil || side.RestartCount != 0 {
@@ -155,7 +158,7 @@ containers: [{name: c, image: "demo:1", args: [cat, /v/order], volumeMounts: [{n
 	if main := container(pod, "c"); main.State.Waiting == nil || main.State.Waiting.Reason != "PodInitializing" || pod.Status.Phase != corev1.PodPending {
 		t.Errorf("behind an init container that fails: phase %s, container %+v", pod.Status.Phase, main)
 	}
-	if out := c.kubectl("get", "pod", "never"); !strings.Contains(out, "Init:CrashLoopBackOff") {
+	if out := c.Kubectl("get", "pod", "never"); !strings.Contains(out, "Init:CrashLoopBackOff") {
 		t.Errorf("kubectl get shows\n%s", out)
 	}
 }
@@ -164,9 +167,9 @@ containers: [{name: c, image: "demo:1", args: [cat, /v/order], volumeMounts: [{n
 func debug(t *testing.T, c *cluster) {
 	c.apply(manifest("box", `containers: [{name: c, image: "demo:1"}]`))
 	c.running("box")
-	c.kubectl("debug", "box", "--image=demo:2", "--container=eye", "--target=c", "--", "/demo", "sleep", "1000")
+	c.Kubectl("debug", "box", "--image=demo:2", "--container=eye", "--target=c", "--", "/demo", "sleep", "1000")
 	c.untilPod("box", "the ephemeral container runs", func(p *corev1.Pod) bool { return container(p, "eye").State.Running != nil })
-	own, first := c.kubectl("exec", "box", "-c", "eye", "--", "/demo", "env"), c.kubectl("exec", "box", "-c", "eye", "--", "/demo", "cat", "/proc/1/cmdline")
+	own, first := c.Kubectl("exec", "box", "-c", "eye", "--", "/demo", "env"), c.Kubectl("exec", "box", "-c", "eye", "--", "/demo", "cat", "/proc/1/cmdline")
 	if !strings.Contains(own, "DEMO_VERSION=2") || strings.Contains(first, "sleep") {
 		t.Errorf("in the ephemeral container: environment\n%s\nprocess 1 is %q", own, first)
 	}
@@ -191,7 +194,7 @@ func resize(t *testing.T, c *cluster) {
 	if was := limit(); was != fmt.Sprint(64<<20) {
 		t.Errorf("the limit of memory is %s at first", was)
 	}
-	c.kubectl("patch", "pod", "box", "--subresource", "resize", "--patch",
+	c.Kubectl("patch", "pod", "box", "--subresource", "resize", "--patch",
 		`{"spec": {"containers": [{"name": "c", "resources": {"requests": {"cpu": "60m", "memory": "48Mi"}, "limits": {"cpu": "200m", "memory": "128Mi"}}}]}}`)
 	pod = c.untilPod("box", "resized", func(p *corev1.Pod) bool {
 		resources := container(p, "c").Resources
@@ -236,7 +239,7 @@ spec:
 `, dir))
 	pod := c.running("stubborn")
 	process := c.process(pod, "c")
-	c.kubectl("delete", "pod", "stubborn")
+	c.Kubectl("delete", "pod", "stubborn")
 	if text, err := os.ReadFile(filepath.Join(dir, "stopped")); err != nil || string(text) != "bye\n" {
 		t.Errorf("preStop wrote %q, %v", text, err)
 	}
@@ -250,8 +253,8 @@ spec:
 func top(t *testing.T, c *cluster) {
 	c.apply(manifest("seen", `containers: [{name: c, image: "demo:1", env: [{name: A, value: b}]}]`))
 	c.running("seen")
-	c.until("kubectl top knows the pod", func() error {
-		out, errs, err := c.tryKubectl("", "top", "pod", "seen", "--containers")
+	eventually.Nil(c.T, "kubectl top knows the pod", func() error {
+		out, errs, err := c.TryKubectl("", "top", "pod", "seen", "--containers")
 		if err == nil && !strings.Contains(out, "Mi") {
 			err = errors.New(out)
 		}
@@ -260,8 +263,8 @@ func top(t *testing.T, c *cluster) {
 		}
 		return nil
 	})
-	c.until("kubectl top knows the node", func() error {
-		out, errs, err := c.tryKubectl("", "top", "node")
+	eventually.Nil(c.T, "kubectl top knows the node", func() error {
+		out, errs, err := c.TryKubectl("", "top", "node")
 		if err == nil && !strings.Contains(out, "node-1") {
 			err = errors.New(out)
 		}
@@ -271,14 +274,14 @@ func top(t *testing.T, c *cluster) {
 		return nil
 	})
 	c.hasEvent("seen", "Started: ")
-	said := c.kubectl("describe", "pod", "seen")
+	said := c.Kubectl("describe", "pod", "seen")
 	for _, part := range []string{"Status:           Running", "Container ID:   containerd://", "Image:          demo:1", "Restart Count:  0", "A:  b", "PodReadyToStartContainers   True", "QoS Class:                   BestEffort",
-		"Scheduled ", "Successfully assigned " + c.namespace + "/seen to node-1", `Container image "demo:1" already present on machine`, "Created ", "Started "} {
+		"Scheduled ", "Successfully assigned " + c.Namespace + "/seen to node-1", `Container image "demo:1" already present on machine`, "Created ", "Started "} {
 		if !strings.Contains(said, part) {
 			t.Errorf("kubectl describe pod does not say %q:\n%s", part, said)
 		}
 	}
-	said = c.kubectl("describe", "node", "node-1")
+	said = c.Kubectl("describe", "node", "node-1")
 	for _, part := range []string{"KubeletReady", "kubelet is posting ready status", "Container Runtime Version:  containerd://", "Non-terminated Pods:", "NodeReady", "RegisteredNode"} {
 		if !strings.Contains(said, part) {
 			t.Errorf("kubectl describe node does not say %q:\n%s", part, said)
@@ -288,16 +291,16 @@ func top(t *testing.T, c *cluster) {
 
 // drain empties a node, which takes nothing until it is called back.
 func drain(t *testing.T, c *cluster) {
-	c.kubectl("create", "deployment", "moving", "--image=demo:1", "--replicas=2")
-	c.kubectl("rollout", "status", "deployment/moving", "--timeout="+patience.String())
-	if out := c.kubectl("drain", "node-1", "--force", "--ignore-daemonsets", "--delete-emptydir-data", "--disable-eviction=false", "--grace-period=1", "--pod-selector=app=moving"); !strings.Contains(out, "node/node-1 drained") {
+	c.Kubectl("create", "deployment", "moving", "--image=demo:1", "--replicas=2")
+	c.Kubectl("rollout", "status", "deployment/moving", harness.InTime)
+	if out := c.Kubectl("drain", "node-1", "--force", "--ignore-daemonsets", "--delete-emptydir-data", "--disable-eviction=false", "--grace-period=1", "--pod-selector=app=moving"); !strings.Contains(out, "node/node-1 drained") {
 		t.Errorf("kubectl drain says\n%s", out)
 	}
-	if out := c.kubectl("get", "nodes"); !strings.Contains(out, "Ready,SchedulingDisabled") {
+	if out := c.Kubectl("get", "nodes"); !strings.Contains(out, "Ready,SchedulingDisabled") {
 		t.Errorf("kubectl get nodes says\n%s", out)
 	}
-	c.until("new pods wait", func() error {
-		list, err := c.client().CoreV1().Pods(c.namespace).List(t.Context(), metav1.ListOptions{LabelSelector: "app=moving"})
+	eventually.Nil(c.T, "new pods wait", func() error {
+		list, err := c.Client().CoreV1().Pods(c.Namespace).List(t.Context(), metav1.ListOptions{LabelSelector: "app=moving"})
 		if err != nil {
 			return err
 		}
@@ -311,6 +314,6 @@ func drain(t *testing.T, c *cluster) {
 		}
 		return nil
 	})
-	c.kubectl("uncordon", "node-1")
-	c.kubectl("rollout", "status", "deployment/moving", "--timeout="+patience.String())
+	c.Kubectl("uncordon", "node-1")
+	c.Kubectl("rollout", "status", "deployment/moving", harness.InTime)
 }

@@ -14,12 +14,15 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"vigil/internal/built"
+	"vigil/internal/eventually"
 )
 
 // BenchmarkHundredPods measures a node full of pods, its kubelet in a process of its own that has joined by a token: how long it takes
 // from the request for a deployment of 100 replicas until all are ready, and what the kubelet, containerd and the shims then use.
 //
-//	go test -run '^$' -bench HundredPods -benchtime 1x ./internal/e2e
+//	cd test && go test -run '^$' -bench HundredPods -benchtime 1x ./e2e
 func BenchmarkHundredPods(b *testing.B) {
 	for b.Loop() {
 		hundredPods(b)
@@ -32,9 +35,9 @@ func hundredPods(b *testing.B) {
 	c := start(b, "--nodes", "0")
 	kubelet := c.join("worker")
 	began := time.Now()
-	c.kubectl("create", "deployment", "many", "--image=demo:1", "--replicas="+strconv.Itoa(hundred))
-	eventually(b, "all pods are ready", func() error {
-		list, err := c.client().AppsV1().Deployments("default").List(b.Context(), metav1.ListOptions{ResourceVersion: "0"})
+	c.Kubectl("create", "deployment", "many", "--image=demo:1", "--replicas="+strconv.Itoa(hundred))
+	eventually.Nil(b, "all pods are ready", func() error {
+		list, err := c.Client().AppsV1().Deployments("default").List(b.Context(), metav1.ListOptions{ResourceVersion: "0"})
 		if err != nil || len(list.Items) != 1 || list.Items[0].Status.ReadyReplicas != hundred {
 			return fmt.Errorf("%+v, %v", list.Items, err)
 		}
@@ -56,9 +59,9 @@ func hundredPods(b *testing.B) {
 		b.ReportMetric(sum/float64(max(1, count)), name+"-RSS-MB")
 	}
 	began = time.Now()
-	c.kubectl("delete", "deployment", "many", "--grace-period=1")
-	eventually(b, "all pods are gone", func() error {
-		pods, err := c.client().CoreV1().Pods("default").List(b.Context(), metav1.ListOptions{ResourceVersion: "0"})
+	c.Kubectl("delete", "deployment", "many", "--grace-period=1")
+	eventually.Nil(b, "all pods are gone", func() error {
+		pods, err := c.Client().CoreV1().Pods("default").List(b.Context(), metav1.ListOptions{ResourceVersion: "0"})
 		if err != nil || len(pods.Items) > 0 {
 			return fmt.Errorf("%d pods, %v", len(pods.Items), err)
 		}
@@ -69,32 +72,32 @@ func hundredPods(b *testing.B) {
 
 // join starts `vigil kubelet` as a node of the cluster that has a token and nothing else, and waits until it is ready.
 func (c *cluster) join(name string, args ...string) *exec.Cmd {
-	c.t.Helper()
-	bootstrap := filepath.Join(c.t.TempDir(), "bootstrap.conf")
-	if out, err := exec.Command(program(c.t), "token", "create", "--data-dir", c.dataDir, "--kubeconfig", bootstrap).CombinedOutput(); err != nil {
-		c.t.Fatalf("vigil token create: %v\n%s", err, out)
+	c.T.Helper()
+	bootstrap := filepath.Join(c.T.TempDir(), "bootstrap.conf")
+	if out, err := exec.Command(built.Program(c.T), "token", "create", "--data-dir", c.DataDir, "--kubeconfig", bootstrap).CombinedOutput(); err != nil {
+		c.T.Fatalf("vigil token create: %v\n%s", err, out)
 	}
-	dir := filepath.Join(c.dataDir, "nodes", name)
-	cmd := exec.Command(program(c.t), append([]string{"kubelet", "--hostname-override", name, "--bootstrap-kubeconfig", bootstrap,
-		"--kubeconfig", filepath.Join(dir, "kubelet.conf"), "--data-dir", c.dataDir, "--runtime", "containerd", "--runtime-dir", runtimeDir(c.t), "--eviction-hard", "memory.available<50Mi"}, args...)...)
+	dir := filepath.Join(c.DataDir, "nodes", name)
+	cmd := exec.Command(built.Program(c.T), append([]string{"kubelet", "--hostname-override", name, "--bootstrap-kubeconfig", bootstrap,
+		"--kubeconfig", filepath.Join(dir, "kubelet.conf"), "--data-dir", c.DataDir, "--runtime", "containerd", "--runtime-dir", built.RuntimeDir(c.T), "--eviction-hard", "memory.available<50Mi"}, args...)...)
 	var output bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &output, &output
 	if err := cmd.Start(); err != nil {
-		c.t.Fatal(err)
+		c.T.Fatal(err)
 	}
-	c.t.Cleanup(func() {
+	c.T.Cleanup(func() {
 		_ = cmd.Process.Signal(syscall.SIGTERM) // it may have ended
-		late := time.AfterFunc(patience, func() { _ = cmd.Process.Kill() })
+		late := time.AfterFunc(eventually.Limit, func() { _ = cmd.Process.Kill() })
 		_ = cmd.Wait()
 		if !late.Stop() {
-			c.t.Errorf("the kubelet of %s did not end in %v", name, patience)
+			c.T.Errorf("the kubelet of %s did not end in %v", name, eventually.Limit)
 		}
-		if c.t.Failed() {
-			c.t.Logf("output of the kubelet of %s:\n%s", name, output.String())
+		if c.T.Failed() {
+			c.T.Logf("output of the kubelet of %s:\n%s", name, output.String())
 		}
 	})
-	eventually(c.t, "node "+name+" is ready", func() error {
-		node, err := c.client().CoreV1().Nodes().Get(c.t.Context(), name, metav1.GetOptions{})
+	eventually.Nil(c.T, "node "+name+" is ready", func() error {
+		node, err := c.Client().CoreV1().Nodes().Get(c.T.Context(), name, metav1.GetOptions{})
 		if err != nil {
 			return err
 		}

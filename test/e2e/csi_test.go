@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"vigil/internal/eventually"
 	"vigil/kubelet/csi/csitest"
 )
 
@@ -18,10 +19,10 @@ import (
 // which the test does in place of the driver's attacher.
 func TestCSI(t *testing.T) {
 	c := start(t)
-	client := c.client()
+	client := c.Client()
 	driver := csitest.NewDriver(t, csi.NodeServiceCapability_RPC_STAGE_UNSTAGE_VOLUME)
-	driver.Serve(t, filepath.Join(c.dataDir, "nodes", "node-1", "kubelet"))
-	eventually(t, "the driver is in the CSINode", func() error {
+	driver.Serve(t, filepath.Join(c.DataDir, "nodes", "node-1", "kubelet"))
+	eventually.Nil(t, "the driver is in the CSINode", func() error {
 		node, err := client.StorageV1().CSINodes().Get(t.Context(), "node-1", metav1.GetOptions{})
 		if err != nil || len(node.Spec.Drivers) != 1 || node.Spec.Drivers[0].Name != csitest.Name {
 			return fmt.Errorf("%+v, %v", node, err)
@@ -40,7 +41,7 @@ func TestCSI(t *testing.T) {
 `)
 	attachments := client.StorageV1().VolumeAttachments()
 	name := ""
-	eventually(t, "the volume is to be attached", func() error {
+	eventually.Nil(t, "the volume is to be attached", func() error {
 		list, err := attachments.List(t.Context(), metav1.ListOptions{})
 		if err != nil || len(list.Items) != 1 {
 			return fmt.Errorf("%v, %v", list, err)
@@ -59,15 +60,15 @@ func TestCSI(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the pod has written to the driver's volume", func() error {
+	eventually.Nil(t, "the pod has written to the driver's volume", func() error {
 		text, err := os.ReadFile(filepath.Join(dir, "file"))
 		if err != nil || string(text) != "hello" && string(text) != "hello\n" {
 			return fmt.Errorf("%q, %v", text, err)
 		}
 		return nil
 	})
-	c.kubectl("delete", "pod", "writer", "--grace-period=1")
-	eventually(t, "the volume is detached", func() error {
+	c.Kubectl("delete", "pod", "writer", "--grace-period=1")
+	eventually.Nil(t, "the volume is detached", func() error {
 		list, err := attachments.List(context.Background(), metav1.ListOptions{})
 		if err != nil || len(list.Items) != 0 {
 			return fmt.Errorf("%v, %v", list, err)

@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"vigil/internal/eventually"
 	"vigil/kubelet/containerd"
 )
 
@@ -33,12 +34,12 @@ import (
 //
 // The figures are medians, in milliseconds; start is the sum up to the process, p99 its slowest percent.
 //
-//	go test -run '^$' -bench PodStart -benchtime 50x ./internal/e2e
+//	cd test && go test -run '^$' -bench PodStart -benchtime 50x ./e2e
 //
 // With request=kubectl the request is `kubectl apply`, a process of its own.
 func BenchmarkPodStart(b *testing.B) {
 	c := start(b)
-	client := c.client()
+	client := c.Client()
 	b.Run("request=create", func(b *testing.B) {
 		benchmarkPodStart(b, c, "created", func(pod *corev1.Pod) error {
 			_, err := client.CoreV1().Pods("default").Create(b.Context(), pod, metav1.CreateOptions{})
@@ -51,7 +52,7 @@ func BenchmarkPodStart(b *testing.B) {
 			if err != nil {
 				return err
 			}
-			_, stderr, err := c.tryKubectl(string(manifest), "apply", "-f", "-")
+			_, stderr, err := c.TryKubectl(string(manifest), "apply", "-f", "-")
 			if err != nil {
 				return fmt.Errorf("kubectl apply: %w: %s", err, stderr)
 			}
@@ -61,7 +62,7 @@ func BenchmarkPodStart(b *testing.B) {
 }
 
 func benchmarkPodStart(b *testing.B, c *cluster, prefix string, request func(pod *corev1.Pod) error) {
-	client, runtime := c.client(), c.cri()
+	client, runtime := c.Client(), c.cri()
 	phases := map[string][]time.Duration{}
 	startPod(b, client, runtime, prefix+"-warm", request) // connections are made, programs are in memory
 	for i := 0; b.Loop(); i++ {
@@ -82,7 +83,7 @@ func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 
 // startPod makes a pod and says how long each phase took. Then the pod is deleted.
 func startPod(b *testing.B, client kubernetes.Interface, runtime runtimeapi.RuntimeServiceClient, name string, request func(pod *corev1.Pod) error) map[string]time.Duration {
 	b.Helper()
-	ctx, cancel := context.WithTimeout(b.Context(), patience)
+	ctx, cancel := context.WithTimeout(b.Context(), eventually.Limit)
 	defer cancel()
 	pods := client.CoreV1().Pods("default")
 	seen, err := pods.Watch(ctx, metav1.ListOptions{FieldSelector: "metadata.name=" + name})
@@ -102,7 +103,7 @@ func startPod(b *testing.B, client kubernetes.Interface, runtime runtimeapi.Runt
 	for running.IsZero() {
 		event, more := <-seen.ResultChan()
 		if !more {
-			b.Fatalf("pod %s was not running in %v", name, patience)
+			b.Fatalf("pod %s was not running in %v", name, eventually.Limit)
 		}
 		if event.Type == watch.Error || event.Type == watch.Bookmark {
 			continue
@@ -151,15 +152,15 @@ func startPod(b *testing.B, client kubernetes.Interface, runtime runtimeapi.Runt
 
 // cri is the container runtime of the first node.
 func (c *cluster) cri() runtimeapi.RuntimeServiceClient {
-	c.t.Helper()
-	daemon, err := containerd.Find(c.dataDir + "/nodes/node-1/containerd")
+	c.T.Helper()
+	daemon, err := containerd.Find(c.DataDir + "/nodes/node-1/containerd")
 	if err != nil {
-		c.t.Fatal(err)
+		c.T.Fatal(err)
 	}
 	conn, err := grpc.NewClient(daemon.Endpoint(), grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
-		c.t.Fatal(err)
+		c.T.Fatal(err)
 	}
-	c.t.Cleanup(func() { conn.Close() })
+	c.T.Cleanup(func() { conn.Close() })
 	return runtimeapi.NewRuntimeServiceClient(conn)
 }

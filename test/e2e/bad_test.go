@@ -5,11 +5,13 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 
+	"vigil/internal/porttest"
 	"vigil/kubelet/containerd/containerdtest"
 )
 
@@ -34,7 +36,7 @@ func badImages(t *testing.T, c *cluster) {
 	c.hasEvent("missing", "Failed: Error: ErrImagePull")
 	c.hasEvent("missing", fmt.Sprintf("BackOff: Back-off pulling image %q", missing))
 	c.hasEvent("missing", "Failed: Error: ImagePullBackOff")
-	if said, _ := c.fails("logs", "missing"); !strings.Contains(said, `container "c" in pod "missing" is waiting to start: trying and failing to pull image`) {
+	if said := c.KubectlFails("", "logs", "missing"); !strings.Contains(said, `container "c" in pod "missing" is waiting to start: trying and failing to pull image`) {
 		t.Errorf("logs of a container without image: %q", said)
 	}
 	c.waits("refused", "c", "ImagePullBackOff")
@@ -59,15 +61,10 @@ func badImages(t *testing.T, c *cluster) {
 	c.hasEvent("good", fmt.Sprintf("Pulled: Successfully pulled image %q in ", registry.Host+"/somewhere/demo:2"))
 }
 
-// deadAddress is an address of this machine at which nobody listens.
+// deadAddress is an address of this machine at which nobody listens while the test runs.
 func deadAddress(t *testing.T) string {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer listener.Close()
-	return listener.Addr().String()
+	return net.JoinHostPort("127.0.0.1", strconv.Itoa(porttest.Free(t)))
 }
 
 // badCommands: programs that are not there, hooks that fail.
@@ -94,17 +91,17 @@ func badCommands(t *testing.T, c *cluster) {
 
 // badConfig: what a container is to be made of does not exist, or contradicts itself.
 func badConfig(t *testing.T, c *cluster) {
-	c.kubectl("create", "configmap", "settings", "--from-literal=colour=red")
+	c.Kubectl("create", "configmap", "settings", "--from-literal=colour=red")
 	c.apply(manifest("map", `containers: [{name: c, image: "demo:1", env: [{name: A, valueFrom: {configMapKeyRef: {name: none, key: a}}}]}]`) +
 		manifest("key", `containers: [{name: c, image: "demo:1", env: [{name: A, valueFrom: {configMapKeyRef: {name: settings, key: taste}}}]}]`) +
 		manifest("secret", `containers: [{name: c, image: "demo:1", envFrom: [{secretRef: {name: none}}]}]`) +
 		manifest("root", `containers: [{name: c, image: "demo:1", securityContext: {runAsNonRoot: true}}]`) +
 		manifest("zero", `securityContext: {runAsNonRoot: true, runAsUser: 0}, containers: [{name: c, image: "demo:1"}]`))
 	full := func(name string) string {
-		return fmt.Sprintf(`(pod: "%s_%s(%s)", container: c)`, name, c.namespace, c.pod(name).UID)
+		return fmt.Sprintf(`(pod: "%s_%s(%s)", container: c)`, name, c.Namespace, c.pod(name).UID)
 	}
 	for name, want := range map[string]string{
-		"map": `configmap "none" not found`, "key": fmt.Sprintf("couldn't find key taste in ConfigMap %s/settings", c.namespace), "secret": `secret "none" not found`,
+		"map": `configmap "none" not found`, "key": fmt.Sprintf("couldn't find key taste in ConfigMap %s/settings", c.Namespace), "secret": `secret "none" not found`,
 		"root": "container has runAsNonRoot and image will run as root " + full("root"), "zero": "container's runAsUser breaks non-root policy " + full("zero"),
 	} {
 		pod := c.waits(name, "c", "CreateContainerConfigError")
@@ -116,10 +113,10 @@ func badConfig(t *testing.T, c *cluster) {
 		}
 		c.hasEvent(name, "Failed: Error: "+want)
 	}
-	if said, _ := c.fails("logs", "map"); !strings.Contains(said, `container "c" in pod "map" is waiting to start: CreateContainerConfigError`) {
+	if said := c.KubectlFails("", "logs", "map"); !strings.Contains(said, `container "c" in pod "map" is waiting to start: CreateContainerConfigError`) {
 		t.Errorf("logs of a container without configuration: %q", said)
 	}
-	c.kubectl("create", "configmap", "none", "--from-literal=a=b")
+	c.Kubectl("create", "configmap", "none", "--from-literal=a=b")
 	c.running("map")
 	if out := c.demo("map", "env"); !strings.Contains(out, "A=b\n") {
 		t.Errorf("environment:\n%s", out)
@@ -155,12 +152,12 @@ func badVolumes(t *testing.T, c *cluster) {
 			t.Errorf("pod %s: %+v", name, pod.Status)
 		}
 	}
-	if said, _ := c.fails("logs", "secret"); !strings.Contains(said, `container "c" in pod "secret" is waiting to start: ContainerCreating`) {
+	if said := c.KubectlFails("", "logs", "secret"); !strings.Contains(said, `container "c" in pod "secret" is waiting to start: ContainerCreating`) {
 		t.Errorf("logs of a container that waits for its volumes: %q", said)
 	}
-	c.kubectl("create", "secret", "generic", "none", "--from-literal=a=b")
+	c.Kubectl("create", "secret", "generic", "none", "--from-literal=a=b")
 	c.running("secret")
-	c.kubectl("delete", "pod", "directory", "unknown", "escape")
+	c.Kubectl("delete", "pod", "directory", "unknown", "escape")
 }
 
 // outOfMemory: who takes more than its limit is killed, and it is said why.
@@ -171,7 +168,7 @@ func outOfMemory(t *testing.T, c *cluster) {
 	if ended := container(pod, "c").State.Terminated; ended == nil || ended.Reason != "OOMKilled" || ended.ExitCode != 137 {
 		t.Errorf("the container ended with %+v", ended)
 	}
-	if out := c.kubectl("get", "pod", "hungry"); !strings.Contains(out, "OOMKilled") {
+	if out := c.Kubectl("get", "pod", "hungry"); !strings.Contains(out, "OOMKilled") {
 		t.Errorf("kubectl get shows\n%s", out)
 	}
 	pod = c.waits("again", "c", "CrashLoopBackOff")
@@ -199,7 +196,7 @@ func overDisk(t *testing.T, c *cluster) {
 		c.hasEvent(name, "Evicted: "+strings.TrimSpace(want))
 	}
 	c.untilPod("memory", "phase Failed", func(p *corev1.Pod) bool { return p.Status.Phase == corev1.PodFailed })
-	if out := c.kubectl("logs", "memory"); !strings.Contains(out, "no space left on device") {
+	if out := c.Kubectl("logs", "memory"); !strings.Contains(out, "no space left on device") {
 		t.Errorf("a volume in memory that is full says %q", out)
 	}
 }
@@ -244,7 +241,7 @@ func badRequests(t *testing.T, c *cluster) {
 		{[]string{"attach", "box", "-c", "none"}, "none"},
 		{[]string{"port-forward", "pod/nobox", "8080"}, `pods "nobox" not found`},
 	} {
-		if said, _ := c.fails(test.args...); !strings.Contains(said, test.want) {
+		if said := c.KubectlFails("", test.args...); !strings.Contains(said, test.want) {
 			t.Errorf("kubectl %s says %q, want %q", strings.Join(test.args, " "), said, test.want)
 		}
 	}

@@ -12,6 +12,8 @@ import (
 	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"vigil/internal/eventually"
 )
 
 // TestTwoNodes has a node in this machine's network and one beside it, with a container runtime of its own.
@@ -31,7 +33,7 @@ func TestTwoNodes(t *testing.T) {
 		if page := c.demo(from.Name, "fetch", "http://"+to.Status.PodIP+":8080/headers"); !strings.Contains(page, "From: "+from.Status.PodIP+":") {
 			t.Errorf("pod %s asks %s, which sees %q", from.Name, to.Name, page)
 		}
-		if log := c.kubectl("logs", to.Name); !strings.Contains(log, "from="+from.Status.PodIP+":") {
+		if log := c.Kubectl("logs", to.Name); !strings.Contains(log, "from="+from.Status.PodIP+":") {
 			t.Errorf("log of %s: %q", to.Name, log)
 		}
 		c.forward("pod/"+to.Name, "8080", "node: "+to.Spec.NodeName+"\n")
@@ -39,8 +41,8 @@ func TestTwoNodes(t *testing.T) {
 	c.mirrored("static-node-1", "node-1")
 	c.mirrored("static-node-2", "node-2")
 	lived := container(c.pod("two"), "c")
-	c.kill()
-	c.up()
+	c.Kill()
+	c.Up()
 	for _, name := range []string{"one", "two"} {
 		if pod := c.running(name); container(pod, "c").RestartCount != 0 {
 			t.Errorf("after a restart pod %s is %+v", name, pod.Status)
@@ -55,14 +57,14 @@ func TestTwoNodes(t *testing.T) {
 
 	c.cutPower()
 	c.boot()
-	c.up()
+	c.Up()
 	for _, name := range []string{"one", "two"} {
 		c.untilPod(name, "started again", func(p *corev1.Pod) bool { return isReady(p) && container(p, "c").RestartCount == 1 })
 	}
 	one, two = c.pod("one"), c.pod("two")
-	c.until("pods reach each other again", func() error {
+	eventually.Nil(c.T, "pods reach each other again", func() error {
 		for from, to := range map[string]*corev1.Pod{"one": two, "two": one} {
-			out, errs, err := c.tryKubectl("", "exec", from, "--", "/demo", "fetch", "http://"+to.Status.PodIP+":8080/hostname")
+			out, errs, err := c.TryKubectl("", "exec", from, "--", "/demo", "fetch", "http://"+to.Status.PodIP+":8080/hostname")
 			if err != nil || out != to.Name+"\n" {
 				return fmt.Errorf("pod %s asks %s: %w\n%s%s", from, to.Name, err, out, errs)
 			}
@@ -81,19 +83,19 @@ func writeManifest(t *testing.T, dir, spec string) {
 
 // mirrored waits until the mirror of a static pod is ready.
 func (c *cluster) mirrored(name, node string) *corev1.Pod {
-	c.t.Helper()
+	c.T.Helper()
 	pod := c.untilPodThere(name, "ready", isReady)
 	if owner := metav1.GetControllerOf(pod); pod.Spec.NodeName != node || pod.Annotations[corev1.MirrorPodAnnotationKey] == "" || owner == nil || owner.Kind != "Node" || owner.Name != node {
-		c.t.Errorf("the mirror of a static pod is %+v", pod.ObjectMeta)
+		c.T.Errorf("the mirror of a static pod is %+v", pod.ObjectMeta)
 	}
 	return pod
 }
 
 // untilPodThere is untilPod for a pod that may not be there yet.
 func (c *cluster) untilPodThere(name, what string, is func(*corev1.Pod) bool) *corev1.Pod {
-	c.t.Helper()
-	c.until("pod "+name+" is there", func() error {
-		_, err := c.client().CoreV1().Pods(c.namespace).Get(c.t.Context(), name, metav1.GetOptions{})
+	c.T.Helper()
+	eventually.Nil(c.T, "pod "+name+" is there", func() error {
+		_, err := c.Client().CoreV1().Pods(c.Namespace).Get(c.T.Context(), name, metav1.GetOptions{})
 		return err
 	})
 	return c.untilPod(name, what, is)
@@ -114,23 +116,23 @@ func TestJoinedNode(t *testing.T) {
 	c.join("worker", "--root-dir", disk, "--pod-manifest-path", manifests, "--eviction-hard", "nodefs.available<25%", "--eviction-pressure-transition-period", "1s")
 
 	// The address is this machine's, which is the API server's, too: nobody but a person may give it to a kubelet.
-	c.until("the kubelet asks for a serving certificate", func() error {
-		requests, err := c.client().CertificatesV1().CertificateSigningRequests().List(t.Context(), metav1.ListOptions{FieldSelector: "spec.signerName=" + certificatesv1.KubeletServingSignerName})
+	eventually.Nil(c.T, "the kubelet asks for a serving certificate", func() error {
+		requests, err := c.Client().CertificatesV1().CertificateSigningRequests().List(t.Context(), metav1.ListOptions{FieldSelector: "spec.signerName=" + certificatesv1.KubeletServingSignerName})
 		if err == nil && len(requests.Items) == 0 {
 			err = errors.New("it does not")
 		}
 		if err == nil {
-			c.kubectl("certificate", "approve", requests.Items[0].Name)
+			c.Kubectl("certificate", "approve", requests.Items[0].Name)
 		}
 		return err
 	})
 
 	t.Run("static pods", func(t *testing.T) {
-		c := c.as(t)
+		c := &cluster{c.For(t, c.Namespace)}
 		writeManifest(t, manifests, `containers: [{name: c, image: "demo:1"}]`)
 		first := c.mirrored("static-worker", "worker")
-		c.until("the kubelet's server has its certificate", func() error {
-			_, stderr, err := c.tryKubectl("", "logs", "static-worker")
+		eventually.Nil(c.T, "the kubelet's server has its certificate", func() error {
+			_, stderr, err := c.TryKubectl("", "logs", "static-worker")
 			if err != nil {
 				err = fmt.Errorf("%w\n%s", err, stderr)
 			}
@@ -139,12 +141,12 @@ func TestJoinedNode(t *testing.T) {
 		if out := c.demo("static-worker", "env"); !strings.Contains(out, "DEMO_VERSION=1\n") {
 			t.Errorf("environment of a static pod:\n%s", out)
 		}
-		if out := c.kubectl("logs", "static-worker"); !strings.Contains(out, "msg=serving") {
+		if out := c.Kubectl("logs", "static-worker"); !strings.Contains(out, "msg=serving") {
 			t.Errorf("log of a static pod: %q", out)
 		}
-		c.kubectl("delete", "pod", "static-worker", "--wait=false") // only its mirror can be
-		c.until("another mirror", func() error {
-			pod, err := c.client().CoreV1().Pods(c.namespace).Get(t.Context(), "static-worker", metav1.GetOptions{})
+		c.Kubectl("delete", "pod", "static-worker", "--wait=false") // only its mirror can be
+		eventually.Nil(c.T, "another mirror", func() error {
+			pod, err := c.Client().CoreV1().Pods(c.Namespace).Get(t.Context(), "static-worker", metav1.GetOptions{})
 			if err == nil && pod.UID == first.UID {
 				return errors.New("it is the one before")
 			}
@@ -155,8 +157,8 @@ func TestJoinedNode(t *testing.T) {
 			t.Errorf("the static pod's container was %+v, is %+v", a, b)
 		}
 		writeManifest(t, manifests, `containers: [{name: c, image: "demo:2"}]`)
-		c.until("the changed pod runs", func() error {
-			out, _, err := c.tryKubectl("", "exec", "static-worker", "--", "/demo", "env")
+		eventually.Nil(c.T, "the changed pod runs", func() error {
+			out, _, err := c.TryKubectl("", "exec", "static-worker", "--", "/demo", "env")
 			if err == nil && !strings.Contains(out, "DEMO_VERSION=2\n") {
 				err = errors.New(out)
 			}
@@ -165,8 +167,8 @@ func TestJoinedNode(t *testing.T) {
 		if err := os.Remove(filepath.Join(manifests, "static.yaml")); err != nil {
 			t.Fatal(err)
 		}
-		c.until("no mirror", func() error {
-			if out := c.kubectl("get", "pods", "-o", "name"); out != "" {
+		eventually.Nil(c.T, "no mirror", func() error {
+			if out := c.Kubectl("get", "pods", "-o", "name"); out != "" {
 				return errors.New(out)
 			}
 			return nil
@@ -174,14 +176,14 @@ func TestJoinedNode(t *testing.T) {
 	})
 
 	t.Run("full disk", func(t *testing.T) {
-		c := c.as(t)
+		c := &cluster{c.For(t, c.Namespace)}
 		c.apply(manifest("small", `containers: [{name: c, image: "demo:1"}]`))
 		c.running("small")
 		c.apply(manifest("filler", `volumes: [{name: v, emptyDir: {}}], containers: [{name: c, image: "demo:1", args: [sh, -c, "fill /v/file 100; sleep 1000"], volumeMounts: [{name: v, mountPath: /v}]}]`))
 		pressure := func(want corev1.ConditionStatus, reason string) {
 			t.Helper()
-			c.until(fmt.Sprintf("DiskPressure is %s", want), func() error {
-				node, err := c.client().CoreV1().Nodes().Get(t.Context(), "worker", metav1.GetOptions{})
+			eventually.Nil(c.T, fmt.Sprintf("DiskPressure is %s", want), func() error {
+				node, err := c.Client().CoreV1().Nodes().Get(t.Context(), "worker", metav1.GetOptions{})
 				if err != nil {
 					return err
 				}

@@ -20,6 +20,9 @@ import (
 
 	"golang.org/x/sys/unix"
 	corev1 "k8s.io/api/core/v1"
+
+	"vigil/internal/eventually"
+	"vigil/test/harness"
 )
 
 // sessions: exec, attach, cp and port-forward.
@@ -28,19 +31,21 @@ func sessions(t *testing.T, c *cluster) {
 		manifest("talk", `restartPolicy: Never, containers: [{name: c, image: "demo:1", args: [sh], stdin: true, stdinOnce: true}]`) +
 		"{apiVersion: v1, kind: Service, metadata: {name: box}, spec: {selector: {app: box}, ports: [{port: 80, targetPort: 8081}]}}")
 	c.running("box")
-	if out := c.kubectlIn("through\nthe wire\n", "exec", "-i", "box", "--", "/demo", "cat"); out != "through\nthe wire\n" {
+	if out := c.KubectlIn("through\nthe wire\n", "exec", "-i", "box", "--", "/demo", "cat"); out != "through\nthe wire\n" {
 		t.Errorf("exec -i: %q", out)
 	}
-	if out := c.kubectl("exec", "box", "-c", "other", "--", "/demo", "env"); !strings.Contains(out, "DEMO_VERSION=2\n") {
+	if out := c.Kubectl("exec", "box", "-c", "other", "--", "/demo", "env"); !strings.Contains(out, "DEMO_VERSION=2\n") {
 		t.Errorf("exec -c other: %q", out)
 	}
-	if said, code := c.fails("exec", "box", "--", "/demo", "exit", "7"); code != 7 || !strings.Contains(said, "command terminated with exit code 7") {
-		t.Errorf("exec of a command that ends with 7: exit code %d, %q", code, said)
+	_, said, err := c.TryKubectl("", "exec", "box", "--", "/demo", "exit", "7")
+	var exit *exec.ExitError
+	if !errors.As(err, &exit) || exit.ExitCode() != 7 || !strings.Contains(said, "command terminated with exit code 7") {
+		t.Errorf("exec of a command that ends with 7: %v, %q", err, said)
 	}
 	c.terminal()
 
 	c.running("talk")
-	if out := c.kubectlIn("echo attached\nexit 5\n", "attach", "-i", "talk"); !strings.Contains(out, "attached\n") {
+	if out := c.KubectlIn("echo attached\nexit 5\n", "attach", "-i", "talk"); !strings.Contains(out, "attached\n") {
 		t.Errorf("attach -i: %q", out)
 	}
 	c.untilPod("talk", "what was attached to has ended", func(p *corev1.Pod) bool {
@@ -53,8 +58,8 @@ func sessions(t *testing.T, c *cluster) {
 	if err := os.WriteFile(filepath.Join(dir, "there"), []byte(text), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	c.kubectl("cp", filepath.Join(dir, "there"), "box:/tmp/copy")
-	c.kubectl("cp", "box:/tmp/copy", filepath.Join(dir, "back"))
+	c.Kubectl("cp", filepath.Join(dir, "there"), "box:/tmp/copy")
+	c.Kubectl("cp", "box:/tmp/copy", filepath.Join(dir, "back"))
 	if back, err := os.ReadFile(filepath.Join(dir, "back")); err != nil || string(back) != text {
 		t.Errorf("there and back came %d bytes of %d, %v", len(back), len(text), err)
 	}
@@ -64,24 +69,24 @@ func sessions(t *testing.T, c *cluster) {
 
 // terminal has a session on a terminal, of 33 lines and 99 columns, as a person has.
 func (c *cluster) terminal() {
-	c.t.Helper()
-	master, slave := openTerminal(c.t)
-	ctx, cancel := context.WithTimeout(c.t.Context(), patience)
+	c.T.Helper()
+	master, slave := openTerminal(c.T)
+	ctx, cancel := context.WithTimeout(c.T.Context(), eventually.Limit)
 	defer cancel()
-	cmd := c.command(ctx, "exec", "-it", "box", "--", "/demo", "sh")
+	cmd := c.Command(ctx, "exec", "-it", "box", "--", "/demo", "sh")
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = slave, slave, slave
 	if err := cmd.Start(); err != nil {
-		c.t.Fatal(err)
+		c.T.Fatal(err)
 	}
 	slave.Close()
-	screen := &screen{}
+	screen := &harness.Screen{}
 	go func() { _, _ = io.Copy(screen, master) }() // ends when the last holder of the slave does
 	say := func(line, answer string) {
-		c.t.Helper()
+		c.T.Helper()
 		if _, err := io.WriteString(master, line); err != nil {
-			c.t.Fatal(err)
+			c.T.Fatal(err)
 		}
-		c.until("the terminal shows "+answer, func() error {
+		eventually.Nil(c.T, "the terminal shows "+answer, func() error {
 			if shown := screen.String(); !strings.Contains(shown, answer) {
 				return fmt.Errorf("it shows %q", shown)
 			}
@@ -92,11 +97,11 @@ func (c *cluster) terminal() {
 	say("echo a word\r", "\r\na word\r\n")
 	say("ls /proc/self/fd\r", "/dev/pts/")
 	if _, err := io.WriteString(master, "exit 9\r"); err != nil {
-		c.t.Fatal(err)
+		c.T.Fatal(err)
 	}
 	var exit *exec.ExitError
 	if err := cmd.Wait(); !errors.As(err, &exit) || exit.ExitCode() != 9 {
-		c.t.Errorf("the session on a terminal ended with %v, want exit code 9; it shows %q", err, screen.String())
+		c.T.Errorf("the session on a terminal ended with %v, want exit code 9; it shows %q", err, screen.String())
 	}
 }
 
@@ -127,35 +132,35 @@ func openTerminal(t testing.TB) (master, slave *os.File) {
 
 // forward reads a page through port-forward.
 func (c *cluster) forward(to, port, want string) {
-	c.t.Helper()
-	ctx, cancel := context.WithTimeout(c.t.Context(), patience)
+	c.T.Helper()
+	ctx, cancel := context.WithTimeout(c.T.Context(), eventually.Limit)
 	defer cancel()
-	cmd := c.command(ctx, "port-forward", to, ":"+port)
+	cmd := c.Command(ctx, "port-forward", to, ":"+port)
 	out, err := cmd.StdoutPipe()
 	if err != nil {
-		c.t.Fatal(err)
+		c.T.Fatal(err)
 	}
 	var said bytes.Buffer
 	cmd.Stderr = &said
 	if err := cmd.Start(); err != nil {
-		c.t.Fatal(err)
+		c.T.Fatal(err)
 	}
 	defer func() { cancel(); _ = cmd.Wait() }() // it is killed
 	lines := bufio.NewScanner(out)
 	if !lines.Scan() {
-		c.t.Fatalf("port-forward %s says nothing: %v", to, lines.Err())
+		c.T.Fatalf("port-forward %s says nothing: %v", to, lines.Err())
 	}
 	local := regexp.MustCompile(`127\.0\.0\.1:\d+`).FindString(lines.Text())
 	for range 3 { // connections of their own
 		if page, err := get("http://" + local + "/"); err != nil || !strings.Contains(page, want) {
-			c.t.Fatalf("through port-forward %s at %q: %v\n%s\n%s", to, local, err, page, said.String())
+			c.T.Fatalf("through port-forward %s at %q: %v\n%s\n%s", to, local, err, page, said.String())
 		}
 	}
 }
 
 // get reads a page over a connection of its own.
 func get(url string) (string, error) {
-	client := http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
+	client := http.Client{Timeout: eventually.Limit, Transport: &http.Transport{DisableKeepAlives: true}}
 	response, err := client.Get(url)
 	if err != nil {
 		return "", err
@@ -171,13 +176,13 @@ func logs(t *testing.T, c *cluster) {
 		manifest("web", `containers: [{name: c, image: "demo:1", args: [serve, --quiet]}]`))
 	want := func(want string, args ...string) {
 		t.Helper()
-		if out := c.kubectl(append([]string{"logs", "talk"}, args...)...); out != want {
+		if out := c.Kubectl(append([]string{"logs", "talk"}, args...)...); out != want {
 			t.Errorf("logs %v: %q, want %q", args, out, want)
 		}
 	}
 	c.running("talk")
-	c.until("all has been said", func() error {
-		if out := c.kubectl("logs", "talk", "-c", "c"); !strings.HasSuffix(out, "three\n") {
+	eventually.Nil(c.T, "all has been said", func() error {
+		if out := c.Kubectl("logs", "talk", "-c", "c"); !strings.HasSuffix(out, "three\n") {
 			return errors.New(out)
 		}
 		return nil
@@ -186,13 +191,13 @@ func logs(t *testing.T, c *cluster) {
 	want("three\n", "-c", "c", "--tail=1")
 	want("one\ntwo\nthree\n", "-c", "c", "--since=1h")
 	want("one\n", "-c", "c", "--limit-bytes=4")
-	all := strings.SplitAfter(c.kubectl("logs", "talk", "--all-containers", "--prefix", "--tail=1"), "\n")
+	all := strings.SplitAfter(c.Kubectl("logs", "talk", "--all-containers", "--prefix", "--tail=1"), "\n")
 	slices.Sort(all) // kubectl asks for the containers in any order
 	if got := strings.Join(all, ""); got != "[pod/talk/c] three\n[pod/talk/d] other\n" {
 		t.Errorf("logs of all containers: %q", got)
 	}
 	want("other\n", "-c", "d")
-	stamped := strings.Split(c.kubectl("logs", "talk", "-c", "c", "--timestamps"), "\n")
+	stamped := strings.Split(c.Kubectl("logs", "talk", "-c", "c", "--timestamps"), "\n")
 	at, word, _ := strings.Cut(stamped[1], " ")
 	if _, err := time.Parse(time.RFC3339Nano, at); err != nil || word != "two" {
 		t.Errorf("with --timestamps the second line is %q: %v", stamped[1], err)
@@ -200,17 +205,17 @@ func logs(t *testing.T, c *cluster) {
 	want("two\nthree\n", "-c", "c", "--since-time="+at)
 
 	c.running("web")
-	follow := &screen{}
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	follow := &harness.Screen{}
+	ctx, cancel := context.WithTimeout(t.Context(), eventually.Limit)
 	defer cancel()
-	cmd := c.command(ctx, "logs", "-f", "web")
+	cmd := c.Command(ctx, "logs", "-f", "web")
 	cmd.Stdout, cmd.Stderr = follow, follow
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
 	shows := func(text string) {
 		t.Helper()
-		c.until("logs -f shows "+text, func() error {
+		eventually.Nil(c.T, "logs -f shows "+text, func() error {
 			if shown := follow.String(); !strings.Contains(shown, text) {
 				return fmt.Errorf("it shows %q", shown)
 			}
@@ -220,16 +225,16 @@ func logs(t *testing.T, c *cluster) {
 	shows("msg=serving")
 	c.demo("web", "fetch", "http://127.0.0.1:8080/log?text=while-it-runs")
 	shows("while-it-runs\n")
-	_, _, _ = c.tryKubectl("", "exec", "web", "--", "/demo", "fetch", "http://127.0.0.1:8080/exit?code=6") // it breaks off
+	_, _, _ = c.TryKubectl("", "exec", "web", "--", "/demo", "fetch", "http://127.0.0.1:8080/exit?code=6") // it breaks off
 	shows("msg=exiting code=6")
 	if err := cmd.Wait(); err != nil {
 		t.Errorf("logs -f ended with its container: %v\n%s", err, follow.String())
 	}
 	c.untilPod("web", "restarted", func(p *corev1.Pod) bool { return container(p, "c").RestartCount == 1 && isReady(p) })
-	if out := c.kubectl("logs", "--previous", "web"); !strings.Contains(out, "while-it-runs\n") || !strings.Contains(out, "msg=exiting code=6") {
+	if out := c.Kubectl("logs", "--previous", "web"); !strings.Contains(out, "while-it-runs\n") || !strings.Contains(out, "msg=exiting code=6") {
 		t.Errorf("logs --previous: %q", out)
 	}
-	if out := c.kubectl("logs", "web"); strings.Contains(out, "while-it-runs") || !strings.Contains(out, "msg=serving") {
+	if out := c.Kubectl("logs", "web"); strings.Contains(out, "while-it-runs") || !strings.Contains(out, "msg=serving") {
 		t.Errorf("logs after the restart: %q", out)
 	}
 }
@@ -248,7 +253,7 @@ func ports(t *testing.T, c *cluster) {
 		"127.0.0.1:18080": "version: 1\n",
 		net.JoinHostPort(outer.Status.HostIP, "18081"): "version: 2\n",
 	} {
-		c.until("an answer from "+address, func() error {
+		eventually.Nil(c.T, "an answer from "+address, func() error {
 			page, err := get("http://" + address + "/")
 			if err == nil && !strings.Contains(page, version) {
 				err = errors.New(page)

@@ -14,7 +14,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"vigil/internal/eventually"
 	"vigil/kubelet/containerd"
+	"vigil/test/harness"
 )
 
 // pods of TestDeaths: one with two containers, a sidecar, a volume in memory and tokens, and one that has been restarted before.
@@ -36,7 +38,7 @@ spec:
 type life map[string]string
 
 func (c *cluster) life(pods ...string) life {
-	c.t.Helper()
+	c.T.Helper()
 	all := life{}
 	for _, name := range pods {
 		pod := c.pod(name)
@@ -51,10 +53,10 @@ func (c *cluster) life(pods ...string) life {
 
 // same complains when containers have not lived on.
 func (c *cluster) same(when string, want, got life) {
-	c.t.Helper()
+	c.T.Helper()
 	for name := range want {
 		if want[name] != got[name] {
-			c.t.Errorf("%s container %s was %s, is %s", when, name, want[name], got[name])
+			c.T.Errorf("%s container %s was %s, is %s", when, name, want[name], got[name])
 		}
 	}
 }
@@ -74,17 +76,17 @@ func TestDeaths(t *testing.T) {
 	lived := c.life("steady", "restarted")
 
 	t.Run("vigil is killed", func(t *testing.T) {
-		c := c.as(t)
+		c := &cluster{c.For(t, c.Namespace)}
 		doomed := c.process(c.pod("doomed"), "c")
 		address := c.pod("steady").Status.PodIP
-		c.kubectl("delete", "pod", "doomed", "--wait=false", "--grace-period=2")
-		c.kill()
+		c.Kubectl("delete", "pod", "doomed", "--wait=false", "--grace-period=2")
+		c.Kill()
 		if page, err := get("http://" + address + ":8080/file?path=/m/note"); err != nil || page != "remember\n" {
 			t.Errorf("while nobody looks after it, the pod answers %q, %v", page, err)
 		}
-		c.up()
-		c.until("the deleted pod is gone", func() error {
-			if out := c.kubectl("get", "pod", "doomed", "--ignore-not-found", "-o", "name"); out != "" {
+		c.Up()
+		eventually.Nil(c.T, "the deleted pod is gone", func() error {
+			if out := c.Kubectl("get", "pod", "doomed", "--ignore-not-found", "-o", "name"); out != "" {
 				return errors.New(out)
 			}
 			return nil
@@ -99,13 +101,13 @@ func TestDeaths(t *testing.T) {
 	})
 
 	t.Run("a container dies while vigil is dead", func(t *testing.T) {
-		c := c.as(t)
+		c := &cluster{c.For(t, c.Namespace)}
 		victim := c.process(c.pod("restarted"), "c")
-		c.kill()
+		c.Kill()
 		if err := syscall.Kill(victim, syscall.SIGKILL); err != nil {
 			t.Fatal(err)
 		}
-		c.up()
+		c.Up()
 		pod := c.untilPod("restarted", "restarted again", func(p *corev1.Pod) bool { return container(p, "c").RestartCount == 2 && isReady(p) })
 		if last := container(pod, "c").LastTerminationState.Terminated; last == nil || last.ExitCode != 137 {
 			t.Errorf("the container ended with %+v", last)
@@ -113,7 +115,7 @@ func TestDeaths(t *testing.T) {
 	})
 
 	t.Run("containerd is killed", func(t *testing.T) {
-		c := c.as(t)
+		c := &cluster{c.For(t, c.Namespace)}
 		lived := c.life("steady", "restarted")
 		pid := c.containerd()
 		if pid == 0 {
@@ -122,11 +124,11 @@ func TestDeaths(t *testing.T) {
 		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
 			t.Fatal(err)
 		}
-		c.until("another containerd answers", func() error {
+		eventually.Nil(c.T, "another containerd answers", func() error {
 			if now := c.containerd(); now == 0 || now == pid {
 				return errors.New("there is none")
 			}
-			if _, err := containerd.Find(c.dataDir + "/nodes/node-1/containerd"); err != nil {
+			if _, err := containerd.Find(c.DataDir + "/nodes/node-1/containerd"); err != nil {
 				return err
 			}
 			_, err := c.cri().Version(t.Context(), &runtimeapi.VersionRequest{})
@@ -137,16 +139,16 @@ func TestDeaths(t *testing.T) {
 		if out := c.demo("steady", "cat", "/m/note"); out != "remember\n" {
 			t.Errorf("the pod's volume has %q", out)
 		}
-		if out := c.kubectl("logs", "restarted"); !strings.Contains(out, "msg=serving") {
+		if out := c.Kubectl("logs", "restarted"); !strings.Contains(out, "msg=serving") {
 			t.Errorf("the pod's log has %q", out)
 		}
 	})
 
 	t.Run("vigil is stopped", func(t *testing.T) {
-		c := c.as(t)
+		c := &cluster{c.For(t, c.Namespace)}
 		lived := c.life("steady", "restarted")
-		c.stop()
-		c.up()
+		c.Stop()
+		c.Up()
 		c.running("steady")
 		c.running("restarted")
 		c.same("after a stop of Vigil", lived, c.life("steady", "restarted"))
@@ -154,12 +156,12 @@ func TestDeaths(t *testing.T) {
 	})
 
 	t.Run("pods start meanwhile", func(t *testing.T) {
-		c := c.as(t)
-		c.kubectl("create", "deployment", "many", "--image=demo:1", "--replicas=10")
+		c := &cluster{c.For(t, c.Namespace)}
+		c.Kubectl("create", "deployment", "many", "--image=demo:1", "--replicas=10")
 		running := func(least int) {
 			t.Helper()
-			c.until(fmt.Sprintf("%d of the pods run", least), func() error {
-				out := c.kubectl("get", "pods", "-l", "app=many", "-o", "jsonpath={.items[*].status.phase}")
+			eventually.Nil(c.T, fmt.Sprintf("%d of the pods run", least), func() error {
+				out := c.Kubectl("get", "pods", "-l", "app=many", "-o", "jsonpath={.items[*].status.phase}")
 				if strings.Count(out, "Running") < least {
 					return errors.New(out)
 				}
@@ -167,19 +169,19 @@ func TestDeaths(t *testing.T) {
 			})
 		}
 		running(1)
-		c.kill()
-		c.up()
+		c.Kill()
+		c.Up()
 		running(3)
 		if err := syscall.Kill(c.containerd(), syscall.SIGKILL); err != nil {
 			t.Fatal(err)
 		}
-		c.kubectl("rollout", "status", "deployment/many", "--timeout="+patience.String())
-		if out := c.kubectl("get", "pods", "-l", "app=many", "-o", "name"); strings.Count(out, "\n") != 10 {
+		c.Kubectl("rollout", "status", "deployment/many", harness.InTime)
+		if out := c.Kubectl("get", "pods", "-l", "app=many", "-o", "name"); strings.Count(out, "\n") != 10 {
 			t.Errorf("there are\n%s", out)
 		}
-		c.kubectl("delete", "deployment", "many")
-		c.kubectl("delete", "pods", "-l", "app=many", "--grace-period=1", "--ignore-not-found")
-		c.until("the runtime has the pods of the API alone", c.noStrangers)
+		c.Kubectl("delete", "deployment", "many")
+		c.Kubectl("delete", "pods", "-l", "app=many", "--grace-period=1", "--ignore-not-found")
+		eventually.Nil(c.T, "the runtime has the pods of the API alone", c.noStrangers)
 	})
 
 	for restarts, cut := range []struct {
@@ -187,15 +189,15 @@ func TestDeaths(t *testing.T) {
 		boot bool
 	}{{"everything is killed", false}, {"the power is cut", true}} {
 		t.Run(cut.name, func(t *testing.T) {
-			c := c.as(t)
+			c := &cluster{c.For(t, c.Namespace)}
 			before := c.pod("steady")
-			c.kubectl("create", "configmap", "kept"+strconv.Itoa(restarts), "--from-literal=written=last")
+			c.Kubectl("create", "configmap", "kept"+strconv.Itoa(restarts), "--from-literal=written=last")
 			c.cutPower()
 			if cut.boot {
 				c.boot()
 			}
-			c.up()
-			if out := c.kubectl("get", "configmap", "kept"+strconv.Itoa(restarts), "-o", "jsonpath={.data.written}"); out != "last" {
+			c.Up()
+			if out := c.Kubectl("get", "configmap", "kept"+strconv.Itoa(restarts), "-o", "jsonpath={.data.written}"); out != "last" {
 				t.Errorf("what was written last is %q", out)
 			}
 			after := c.untilPod("steady", "started again", func(p *corev1.Pod) bool {
@@ -210,7 +212,7 @@ func TestDeaths(t *testing.T) {
 			if pod := c.pod("finished"); pod.Status.Phase != corev1.PodSucceeded || container(pod, "c").RestartCount != 0 {
 				t.Errorf("what had finished before is %+v", pod.Status)
 			}
-			c.until("an answer at the host's port", func() error {
+			eventually.Nil(c.T, "an answer at the host's port", func() error {
 				page, err := get("http://" + after.Status.HostIP + ":18080/")
 				if err == nil && !strings.Contains(page, "version: 1\n") {
 					err = errors.New(page)
@@ -224,11 +226,11 @@ func TestDeaths(t *testing.T) {
 
 // noStrangers fails when the runtime has sandboxes of pods that are not in the API, or several that run of one.
 func (c *cluster) noStrangers() error {
-	sandboxes, err := c.cri().ListPodSandbox(c.t.Context(), &runtimeapi.ListPodSandboxRequest{})
+	sandboxes, err := c.cri().ListPodSandbox(c.T.Context(), &runtimeapi.ListPodSandboxRequest{})
 	if err != nil {
 		return err
 	}
-	list, err := c.client().CoreV1().Pods("").List(c.t.Context(), metav1.ListOptions{})
+	list, err := c.Client().CoreV1().Pods("").List(c.T.Context(), metav1.ListOptions{})
 	if err != nil {
 		return err
 	}
@@ -251,34 +253,26 @@ func (c *cluster) noStrangers() error {
 	return nil
 }
 
-// as is the same cluster for a subtest; what it starts is the cluster's.
-func (c *cluster) as(t testing.TB) *cluster {
-	parent := c.t
-	c.t = t
-	t.Cleanup(func() { c.t = parent })
-	return c
-}
-
 // works tries a new pod, which must run, answer, talk and go.
 func (c *cluster) works(name string) {
-	c.t.Helper()
+	c.T.Helper()
 	c.apply(manifest(name, `containers: [{name: c, image: "demo:2"}]`))
 	c.running(name)
 	if out := c.demo(name, "fetch", "http://127.0.0.1:8080/"); !strings.Contains(out, "version: 2\n") {
-		c.t.Errorf("a new pod says %q", out)
+		c.T.Errorf("a new pod says %q", out)
 	}
-	if out := c.kubectl("logs", name); !strings.Contains(out, "path=/ ") {
-		c.t.Errorf("a new pod has the log %q", out)
+	if out := c.Kubectl("logs", name); !strings.Contains(out, "path=/ ") {
+		c.T.Errorf("a new pod has the log %q", out)
 	}
-	c.kubectl("delete", "pod", name)
+	c.Kubectl("delete", "pod", name)
 }
 
 // containerd is the process that has the cluster's directory on its command line; 0: there is none.
 func (c *cluster) containerd() int {
-	c.t.Helper()
-	for _, pid := range processes(c.t, "containerd") {
+	c.T.Helper()
+	for _, pid := range processes(c.T, "containerd") {
 		line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
-		if err == nil && strings.Contains(string(line), c.dataDir) {
+		if err == nil && strings.Contains(string(line), c.DataDir) {
 			return pid
 		}
 	}
@@ -288,10 +282,10 @@ func (c *cluster) containerd() int {
 // cutPower kills all that runs here but the tests, until nothing is left: Vigil, containerd, shims, containers, and what runs for a moment only
 // (runc while it starts a container, a plug-in of the network) and would go on to mount and unmount.
 func (c *cluster) cutPower() {
-	c.t.Helper()
-	c.kill()
-	c.until("everything is dead", func() error {
-		left := strangers(c.t)
+	c.T.Helper()
+	c.Kill()
+	eventually.Nil(c.T, "everything is dead", func() error {
+		left := strangers(c.T)
 		for _, pid := range left {
 			_ = syscall.Kill(pid, syscall.SIGKILL) // whether it has ended is looked at next
 		}
@@ -332,7 +326,7 @@ func strangers(t testing.TB) (pids []int) {
 // boot takes away what a machine has lost when it starts again: mounts, network namespaces, what is in /run, links of pods. An unmount takes
 // away what is mounted below and, where mounts are shared, its copies: so it looks again after each.
 func (c *cluster) boot() {
-	c.t.Helper()
+	c.T.Helper()
 	for {
 		mounts := c.mounts()
 		if len(mounts) == 0 {
@@ -340,26 +334,26 @@ func (c *cluster) boot() {
 		}
 		last := mounts[len(mounts)-1]
 		if err := syscall.Unmount(last, syscall.MNT_DETACH); err != nil {
-			c.t.Fatalf("unmount %s: %v", last, err)
+			c.T.Fatalf("unmount %s: %v", last, err)
 		}
 	}
 	for _, path := range append(c.state(), "/run/vigil") {
 		if err := os.RemoveAll(path); err != nil {
-			c.t.Fatal(err)
+			c.T.Fatal(err)
 		}
 	}
 }
 
 // mounts are those of the cluster's data directory, its container runtime and its pods' networks, in the order in which they were made.
 func (c *cluster) mounts() (paths []string) {
-	c.t.Helper()
+	c.T.Helper()
 	mounts, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil {
-		c.t.Fatal(err)
+		c.T.Fatal(err)
 	}
 	for line := range strings.Lines(string(mounts)) {
 		at := strings.Fields(line)[4]
-		for _, prefix := range []string{c.dataDir + "/", "/run/netns/cni-", "/run/netns/vigil-", "/run/vigil/"} {
+		for _, prefix := range []string{c.DataDir + "/", "/run/netns/cni-", "/run/netns/vigil-", "/run/vigil/"} {
 			if strings.HasPrefix(at, prefix) {
 				paths = append(paths, at)
 				break
@@ -371,12 +365,12 @@ func (c *cluster) mounts() (paths []string) {
 
 // state are the files of clusters in /run.
 func (c *cluster) state() []string {
-	c.t.Helper()
+	c.T.Helper()
 	var all []string
 	for _, pattern := range []string{"/run/netns/cni-*", "/run/netns/vigil-*", "/run/vigil/*"} {
 		files, err := filepath.Glob(pattern)
 		if err != nil {
-			c.t.Fatal(err)
+			c.T.Fatal(err)
 		}
 		all = append(all, files...)
 	}

@@ -11,6 +11,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"vigil/internal/eventually"
 )
 
 const claimManifest = `
@@ -37,30 +39,30 @@ spec:
 // TestClaims keeps a file beyond the pod that has written it, until the claim goes.
 func TestClaims(t *testing.T) {
 	c := start(t)
-	eventually(t, "a default class", func() error {
-		class, err := c.client().StorageV1().StorageClasses().Get(t.Context(), "local", metav1.GetOptions{})
+	eventually.Nil(t, "a default class", func() error {
+		class, err := c.Client().StorageV1().StorageClasses().Get(t.Context(), "local", metav1.GetOptions{})
 		if err == nil && class.Annotations["storageclass.kubernetes.io/is-default-class"] != "true" {
 			err = fmt.Errorf("it is %+v", class)
 		}
 		return err
 	})
 	c.apply(claimManifest)
-	claims, volumes := c.client().CoreV1().PersistentVolumeClaims("default"), c.client().CoreV1().PersistentVolumes()
+	claims, volumes := c.Client().CoreV1().PersistentVolumeClaims("default"), c.Client().CoreV1().PersistentVolumes()
 	c.hasEvent("data", "waiting for first consumer to be created before binding")
 	ended := func(name string) *corev1.Pod {
 		return c.untilPod(name, "its end", func(pod *corev1.Pod) bool {
 			if pod.Status.Phase == corev1.PodFailed {
-				t.Fatalf("pod %s failed: %s", name, c.kubectl("logs", name))
+				t.Fatalf("pod %s failed: %s", name, c.Kubectl("logs", name))
 			}
 			return pod.Status.Phase == corev1.PodSucceeded
 		})
 	}
 	c.apply(onClaim("writer", `demo, write, /data/greeting, "hello from before"`))
 	ended("writer")
-	c.kubectl("delete", "pod", "writer")
+	c.Kubectl("delete", "pod", "writer")
 	c.apply(onClaim("reader", `demo, cat, /data/greeting`))
 	ended("reader")
-	if logs := c.kubectl("logs", "reader"); strings.TrimSpace(logs) != "hello from before" {
+	if logs := c.Kubectl("logs", "reader"); strings.TrimSpace(logs) != "hello from before" {
 		t.Errorf("the second pod reads %q", logs)
 	}
 	claim, err := claims.Get(t.Context(), "data", metav1.GetOptions{})
@@ -71,17 +73,17 @@ func TestClaims(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := os.Stat(filepath.Join(pv.Spec.Local.Path, "greeting")); err != nil || !strings.HasPrefix(pv.Spec.Local.Path, c.dataDir) {
+	if _, err := os.Stat(filepath.Join(pv.Spec.Local.Path, "greeting")); err != nil || !strings.HasPrefix(pv.Spec.Local.Path, c.DataDir) {
 		t.Errorf("the file on the disk: %v", err)
 	}
-	t.Logf("claims and volumes:\n%s%s", c.kubectl("get", "storageclass,pvc,pv"), strings.Join(c.events("data"), "\n"))
+	t.Logf("claims and volumes:\n%s%s", c.Kubectl("get", "storageclass,pvc,pv"), strings.Join(c.events("data"), "\n"))
 
-	c.kubectl("delete", "pvc", "data", "--wait=false")
+	c.Kubectl("delete", "pvc", "data", "--wait=false")
 	if claim, err = claims.Get(t.Context(), "data", metav1.GetOptions{}); err != nil || claim.DeletionTimestamp == nil {
 		t.Fatalf("a claim that a pod uses: %v", err)
 	}
-	c.kubectl("delete", "pod", "reader")
-	eventually(t, "the end of the volume", func() error {
+	c.Kubectl("delete", "pod", "reader")
+	eventually.Nil(t, "the end of the volume", func() error {
 		if _, err := volumes.Get(context.Background(), pv.Name, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
 			return fmt.Errorf("volume %s is there: %v", pv.Name, err)
 		}
@@ -113,24 +115,24 @@ spec:
 	if pod := c.running("scratch"); pod.Spec.NodeName != "node-2" {
 		t.Fatalf("the pod is on %s", pod.Spec.NodeName)
 	}
-	volumes := c.client().CoreV1().PersistentVolumes()
+	volumes := c.Client().CoreV1().PersistentVolumes()
 	list, err := volumes.List(t.Context(), metav1.ListOptions{})
 	if err != nil || len(list.Items) != 1 {
 		t.Fatalf("volumes: %+v, %v", list, err)
 	}
 	path := list.Items[0].Spec.Local.Path
-	eventually(t, "the pod's file", func() error {
+	eventually.Nil(t, "the pod's file", func() error {
 		_, err := os.Stat(filepath.Join(path, "x"))
 		return err
 	})
 	if !strings.Contains(path, "node-2") {
 		t.Errorf("the volume is in %s", path)
 	}
-	c.kill()
-	c.up()
-	c.kubectl("delete", "pod", "scratch")
-	volumes = c.client().CoreV1().PersistentVolumes()
-	eventually(t, "the end of the volume", func() error {
+	c.Kill()
+	c.Up()
+	c.Kubectl("delete", "pod", "scratch")
+	volumes = c.Client().CoreV1().PersistentVolumes()
+	eventually.Nil(t, "the end of the volume", func() error {
 		list, err := volumes.List(context.Background(), metav1.ListOptions{})
 		if err == nil && len(list.Items) > 0 {
 			err = fmt.Errorf("there is %+v", list.Items[0].ObjectMeta)

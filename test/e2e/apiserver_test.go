@@ -19,7 +19,7 @@ import (
 // pods are given. Whoever is beside the machine is let in neither there nor elsewhere.
 func TestAPIServer_FromPods(t *testing.T) {
 	c := start(t, "--nodes", "2")
-	slices, err := c.client().DiscoveryV1().EndpointSlices("default").Get(t.Context(), "kubernetes", metav1.GetOptions{})
+	slices, err := c.Client().DiscoveryV1().EndpointSlices("default").Get(t.Context(), "kubernetes", metav1.GetOptions{})
 	if err != nil || len(slices.Endpoints) != 1 || len(slices.Ports) != 1 {
 		t.Fatalf("endpoints of the API server: %+v, %v", slices, err)
 	}
@@ -32,7 +32,7 @@ func TestAPIServer_FromPods(t *testing.T) {
 	for name, spec := range names {
 		c.apply(manifest(name, spec))
 	}
-	want := c.kubectl("get", "--raw", "/version")
+	want := c.Kubectl("get", "--raw", "/version")
 	for name := range names {
 		c.running(name)
 		if got := c.demo(name, "fetch", "https://"+address+"/version"); got != want {
@@ -58,7 +58,7 @@ func TestAPIServer_FromPods(t *testing.T) {
 // and its serving certificate is good for it.
 func TestAPIServer_AdvertisedWithSimulatedNodes(t *testing.T) {
 	c := start(t, "--runtime", "simulated")
-	slices, err := c.client().DiscoveryV1().EndpointSlices("default").Get(t.Context(), "kubernetes", metav1.GetOptions{})
+	slices, err := c.Client().DiscoveryV1().EndpointSlices("default").Get(t.Context(), "kubernetes", metav1.GetOptions{})
 	if err != nil || len(slices.Endpoints) != 1 || len(slices.Ports) != 1 {
 		t.Fatalf("endpoints of the API server: %+v, %v", slices, err)
 	}
@@ -66,7 +66,7 @@ func TestAPIServer_AdvertisedWithSimulatedNodes(t *testing.T) {
 	if address != nstest.BridgeAddress.String()+":6443" {
 		t.Errorf("the Service kubernetes names %s, which is not this machine's address", address)
 	}
-	if got := c.kubectl("--server", "https://"+address, "get", "nodes", "-o", "name"); got != "node/node-1\n" {
+	if got := c.Kubectl("--server", "https://"+address, "get", "nodes", "-o", "name"); got != "node/node-1\n" {
 		t.Errorf("nodes asked for at %s: %q", address, got)
 	}
 }

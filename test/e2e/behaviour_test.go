@@ -15,16 +15,19 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"vigil/internal/built"
+	"vigil/internal/eventually"
 )
 
 // aboutNode: a node tells in labels and events how it is.
 func aboutNode(t *testing.T, c *cluster) {
-	node := strings.TrimSpace(c.kubectl("get", "nodes", "-o", "jsonpath={.items[0].metadata.name}"))
-	if labels := c.kubectl("get", "node", node, "--show-labels"); !strings.Contains(labels, "beta.kubernetes.io/os=linux") || !strings.Contains(labels, "beta.kubernetes.io/arch=") {
+	node := strings.TrimSpace(c.Kubectl("get", "nodes", "-o", "jsonpath={.items[0].metadata.name}"))
+	if labels := c.Kubectl("get", "node", node, "--show-labels"); !strings.Contains(labels, "beta.kubernetes.io/os=linux") || !strings.Contains(labels, "beta.kubernetes.io/arch=") {
 		t.Errorf("labels:\n%s", labels)
 	}
-	c.until("kubectl describe node has its events", func() error {
-		said := c.kubectl("describe", "node", node)
+	eventually.Nil(c.T, "kubectl describe node has its events", func() error {
+		said := c.Kubectl("describe", "node", node)
 		_, events, _ := strings.Cut(said, "Events:")
 		for _, want := range []string{"Starting", "NodeHasSufficientMemory", "NodeHasNoDiskPressure", "NodeHasSufficientPID", "NodeAllocatableEnforced"} {
 			if !strings.Contains(events, " "+want+" ") {
@@ -47,7 +50,7 @@ func confined(t *testing.T, c *cluster) {
 	if got := filter("plain"); got != "0" {
 		t.Errorf("a container that says nothing has filter mode %s", got)
 	}
-	features, err := exec.CommandContext(t.Context(), filepath.Join(runtimeDir(t), "runc"), "features").Output()
+	features, err := exec.CommandContext(t.Context(), filepath.Join(built.RuntimeDir(t), "runc"), "features").Output()
 	if err != nil {
 		t.Fatalf("ask runc what it can do: %v", err)
 	}
@@ -84,11 +87,11 @@ func forced(t *testing.T, c *cluster) {
 containers: [{name: c, image: "demo:1", volumeMounts: [{name: out, mountPath: /out}], lifecycle: {preStop: {exec: {command: [/demo, write, /out/stopped, bye]}}}}]`, dir))
 	c.apply(strings.Replace(pod, "terminationGracePeriodSeconds: 1,", "terminationGracePeriodSeconds: 60,", 1)) // time for the hook on a busy machine
 	process := c.process(c.running("forced"), "c")
-	c.kubectl("delete", "pod", "forced", "--force", "--grace-period=0")
-	if out, _, err := c.tryKubectl("", "get", "pod", "forced"); err == nil {
+	c.Kubectl("delete", "pod", "forced", "--force", "--grace-period=0")
+	if out, _, err := c.TryKubectl("", "get", "pod", "forced"); err == nil {
 		t.Errorf("the API still has it:\n%s", out)
 	}
-	c.until("its process ends", func() error {
+	eventually.Nil(c.T, "its process ends", func() error {
 		if err := syscall.Kill(process, 0); !errors.Is(err, syscall.ESRCH) {
 			return fmt.Errorf("process %d: %v", process, err)
 		}
@@ -103,7 +106,7 @@ containers: [{name: c, image: "demo:1", volumeMounts: [{name: out, mountPath: /o
 func sandboxDies(t *testing.T, c *cluster) {
 	c.apply(manifest("orphaned", `containers: [{name: c, image: "demo:1"}]`))
 	before := c.running("orphaned")
-	watch, err := c.client().CoreV1().Pods(c.namespace).Watch(t.Context(), metav1.ListOptions{FieldSelector: "metadata.name=orphaned", ResourceVersion: before.ResourceVersion})
+	watch, err := c.Client().CoreV1().Pods(c.Namespace).Watch(t.Context(), metav1.ListOptions{FieldSelector: "metadata.name=orphaned", ResourceVersion: before.ResourceVersion})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -131,22 +134,22 @@ func sandboxDies(t *testing.T, c *cluster) {
 
 // pause is the id of the first process of a pod's sandbox.
 func (c *cluster) pause(pod *corev1.Pod) int {
-	c.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	c.T.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), eventually.Limit)
 	defer cancel()
 	list, err := c.cri().ListPodSandbox(ctx, &runtimeapi.ListPodSandboxRequest{Filter: &runtimeapi.PodSandboxFilter{LabelSelector: map[string]string{"io.kubernetes.pod.uid": string(pod.UID)}}})
 	if err != nil || len(list.Items) != 1 {
-		c.t.Fatalf("sandboxes of %s: %v, %v", pod.Name, list, err)
+		c.T.Fatalf("sandboxes of %s: %v, %v", pod.Name, list, err)
 	}
 	answer, err := c.cri().PodSandboxStatus(ctx, &runtimeapi.PodSandboxStatusRequest{PodSandboxId: list.Items[0].Id, Verbose: true})
 	if err != nil {
-		c.t.Fatal(err)
+		c.T.Fatal(err)
 	}
 	var info struct {
 		PID int `json:"pid"`
 	}
 	if err := json.Unmarshal([]byte(answer.Info["info"]), &info); err != nil || info.PID == 0 {
-		c.t.Fatalf("process of sandbox %s: %v in %v", list.Items[0].Id, err, answer.Info)
+		c.T.Fatalf("process of sandbox %s: %v in %v", list.Items[0].Id, err, answer.Info)
 	}
 	return info.PID
 }
