@@ -12,7 +12,7 @@ import (
 // makeAdmission makes the chain that writes pass, over the watch caches.
 func (s *Server) makeAdmission() (*admission.Chain, error) {
 	config := s.config.Admission
-	config.Reader, config.Authorizer = admission.NewCaches(s.admits, s.prefix, s.store), s.authz
+	config.Reader, config.Authorizer = admission.NewCaches(s.stored, s.prefix, s.store), s.authz
 	config.Quotas = s.config.Kinds.ByResource(corev1.SchemeGroupVersion.WithResource("resourcequotas"))
 	config.Store, config.Prefix, config.Registerer = s.store, s.prefix, s.config.Registerer
 	list, err := plugins.New(config)

@@ -7,6 +7,7 @@
 //
 //	config.go, server.go  what it is made of, how it starts and stops
 //	served.go             what is served: rows, routes and documents, one immutable state that is replaced as a whole
+//	serve.go              how kinds come and go while the server runs
 //	handler.go            the way of a request
 //	resource.go           requests for API resources; reads go to package read, writes to package write
 //	paths.go              everything else: health, metrics, version, discovery, OpenAPI, profiling

@@ -23,11 +23,11 @@ type routeKey struct{ group, version, resource string }
 // route is one row that is served, with all that is derived from it.
 type route struct {
 	read.Resource
-	writes   *write.Resource
-	plan     *admission.Plan
-	admitted *admission.Stored // as admission plug-ins read it; nil when it is not stored
-	verbs    []string
-	subs     map[string]*subroute
+	writes *write.Resource
+	plan   *admission.Plan
+	stored *admission.Stored // of the stored row, as admission plug-ins read it; nil when it is not stored
+	verbs  []string
+	subs   map[string]*subroute
 
 	connections map[string]*metrics.Resource // of the subresources through which bytes flow
 }

@@ -29,33 +29,44 @@ type served struct {
 	index   func() ([]byte, error) // the document at /; the first call makes it
 }
 
-// newServed makes what is served of a table. caches has those of its stored rows.
-func (s *Server) newServed(table *kinds.Table, caches map[*kinds.Kind]*watchcache.Cache) (*served, error) {
+// newServed makes what is served of a table. stored has its stored rows. What old has of rows that it has, too, is shared with it; nil has none.
+func (s *Server) newServed(table *kinds.Table, stored map[*kinds.Kind]*admission.Stored, old *served) *served {
+	if old == nil {
+		old = &served{table: kinds.NewTable()}
+	}
 	v := &served{
 		table:    table,
 		routes:   map[routeKey]*route{},
 		byKind:   map[*kinds.Kind]*route{},
 		stored:   map[schema.GroupResource]*route{},
 		versions: map[schema.GroupVersion]bool{},
-		openapi:  openapi.New(table.All(), s.version.GitVersion),
+		docs:     discovery.Build(table.All(), old.docs),
+		openapi:  openapi.New(table.All(), s.version.GitVersion, old.openapi),
 	}
+	other := difference(old.table, table)
 	for _, k := range table.All() {
-		if k.View == nil {
-			v.add(s.newRoute(table, k, caches[k], nil))
+		if rt := old.byKind[k]; rt != nil && !other[k.Stored()] {
+			v.add(rt)
+		} else {
+			v.add(s.newRoute(table, k, stored[k.Stored()]))
 		}
-	}
-	for _, k := range table.All() {
-		if k.View != nil {
-			stored := v.byKind[k.Stored()]
-			v.add(s.newRoute(table, k, stored.Cache, stored.admitted))
-		}
-	}
-	var err error
-	if v.docs, err = discovery.Build(table.All()); err != nil {
-		return nil, err
 	}
 	v.index = sync.OnceValues(func() ([]byte, error) { return json.Marshal(map[string][]string{"paths": s.paths.list(v.docs)}) })
-	return v, nil
+	return v
+}
+
+// difference returns the stored rows that have come or gone from one table to another, and those that share their storage with a view that has:
+// what is derived from a row may depend on all rows of its storage.
+func difference(a, b *kinds.Table) map[*kinds.Kind]bool {
+	out := map[*kinds.Kind]bool{}
+	for _, side := range [][2]*kinds.Table{{a, b}, {b, a}} {
+		for _, k := range side[0].All() {
+			if side[1].ByKind(k.GVK) != k {
+				out[k.Stored()] = true
+			}
+		}
+	}
+	return out
 }
 
 func (v *served) add(rt *route) {
@@ -68,48 +79,45 @@ func (v *served) add(rt *route) {
 	}
 }
 
-// newRoute derives from a row what serves it. A view has the cache of the stored row and is admitted as that.
-func (s *Server) newRoute(table *kinds.Table, k *kinds.Kind, cache *watchcache.Cache, admitted *admission.Stored) *route {
+// newRoute derives from a row what serves it. stored is its stored row as plug-ins read it, nil when there is none.
+func (s *Server) newRoute(table *kinds.Table, k *kinds.Kind, stored *admission.Stored) *route {
 	rt := &route{
 		Resource: read.Resource{
 			Kind:    k,
-			Cache:   cache,
 			Prefix:  s.prefix + k.Path + "/",
 			Metrics: s.metrics.Resource(k.GVK.Group, k.GVK.Version, k.Resource, ""),
 
 			Compressor: s.compressor,
 			Budget:     s.lists,
 		},
-		verbs:    discovery.Verbs(k),
-		plan:     s.admission.Plan(k),
-		admitted: admitted,
+		verbs:  discovery.Verbs(k),
+		plan:   s.admission.Plan(k),
+		stored: stored,
 	}
 	config := write.ResourceConfig{Admission: rt.plan, List: rt.listForDelete}
-	if !k.Unstored {
-		if rt.admitted == nil {
-			rt.admitted = admission.NewStored(k, cache)
-		}
-		config.Cache, config.Wrote = cache, rt.admitted.Wrote
+	if stored != nil {
+		rt.Cache = stored.Cache()
+		config.Cache, config.Wrote = rt.Cache, stored.Wrote
 	}
 	rt.writes = write.NewResource(table, k, config)
 	rt.addSubresources(s.metrics)
 	return rt
 }
 
-// makeCaches makes the watch caches of the rows that are stored.
-func (s *Server) makeCaches(rows []*kinds.Kind) map[*kinds.Kind]*watchcache.Cache {
-	made := map[*kinds.Kind]*watchcache.Cache{}
+// makeCaches makes the watch caches of those rows that are stored.
+func (s *Server) makeCaches(rows []*kinds.Kind) map[*kinds.Kind]*admission.Stored {
+	made := map[*kinds.Kind]*admission.Stored{}
 	for _, k := range rows {
 		if k.Unstored || k.View != nil {
 			continue
 		}
-		made[k] = s.caches.Add(watchcache.Resource{
+		made[k] = admission.NewStored(k, s.caches.Add(watchcache.Resource{
 			Name:      k.GroupResource().String(),
 			Prefix:    s.prefix + k.Path + "/",
 			Type:      k.Type,
 			Indexes:   k.Indexes,
 			MinEvents: s.config.WatchCacheSizes[k.GroupResource().String()],
-		})
+		}))
 	}
 	return made
 }
@@ -125,10 +133,10 @@ func (s *Server) Cache(k *kinds.Kind) *watchcache.Cache {
 	return nil
 }
 
-// admits finds a stored kind for admission plug-ins.
-func (s *Server) admits(resource schema.GroupResource) *admission.Stored {
+// stored finds a stored kind for admission plug-ins.
+func (s *Server) stored(resource schema.GroupResource) *admission.Stored {
 	if rt := s.served.Load().stored[resource]; rt != nil {
-		return rt.admitted
+		return rt.stored
 	}
 	return nil
 }

@@ -56,6 +56,7 @@ type Server struct {
 	auditor        *audit.Auditor // nil: nothing is written down
 	caches         *watchcache.Server
 	served         atomic.Pointer[served]
+	changing       chan struct{} // holds one: somebody changes served
 	reader         *read.Reader
 	writer         *write.Writer
 	admission      *admission.Chain
@@ -99,6 +100,7 @@ func New(config Config) (*Server, error) {
 		metrics:        metrics.New(config.Registerer),
 		requestTimeout: config.RequestTimeout,
 		version:        versionInfo(config.Version, config.GitCommit),
+		changing:       make(chan struct{}, 1),
 		draining:       make(chan struct{}),
 		serving:        make(chan struct{}),
 		compressor:     object.NewCompressor(0),
@@ -156,11 +158,7 @@ func New(config Config) (*Server, error) {
 		Hooks:     s.hooks(),
 		Authorize: s.authorizeWrite,
 	})
-	first, err := s.newServed(config.Kinds, s.makeCaches(config.Kinds.All()))
-	if err != nil {
-		return nil, fmt.Errorf("api server: %w", err)
-	}
-	s.served.Store(first)
+	s.served.Store(s.newServed(config.Kinds, s.makeCaches(config.Kinds.All()), nil))
 	s.fairness = s.newFairness()
 	if s.paths, err = newPaths(s); err != nil {
 		return nil, fmt.Errorf("api server: %w", err)

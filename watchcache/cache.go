@@ -25,17 +25,17 @@ type Cache struct {
 
 	current  atomic.Pointer[state] // nil until loaded, and when removed; set with log
 	replaced atomic.Int64          // see Replaced
+	removed  atomic.Bool           // by Server.Remove; set before current and log are cleared
 	loaded   chan struct{}         // closed when current is first set
 	loadOnce sync.Once
 
 	// Only for the feed's goroutine, under Server.mu.
-	pending  []store.Event // of the batch under way; while late, of all batches since Add
-	late     bool          // added to a running server and not loaded yet
-	unloaded bool          // by Server.Remove
-	editor   *stateEditor  // on top of current
-	events   []*event      // scratch
-	marks    []mark        // scratch
-	waking   []*branch     // with events that their cursors have not been told about
+	pending []store.Event // of the batch under way; while late, of all batches since Add
+	late    bool          // added to a running server and not loaded yet
+	editor  *stateEditor  // on top of current
+	events  []*event      // scratch
+	marks   []mark        // scratch
+	waking  []*branch     // with events that their cursors have not been told about
 
 	mu  sync.Mutex // may be taken while Server.mu is held; branch.mu may be taken while it is held
 	log *eventLog  // nil until loaded, and when removed
@@ -43,6 +43,14 @@ type Cache struct {
 
 // Resource returns what the cache holds.
 func (c *Cache) Resource() Resource { return c.res }
+
+// absent is the error about content that is not there: not yet, or not any more.
+func (c *Cache) absent() error {
+	if c.removed.Load() {
+		return ErrRemoved
+	}
+	return ErrNotReady
+}
 
 // WaitLoaded blocks until the cache has been loaded, or fails with the cause of ctx's end. For the caches that were added
 // before Run, Server.WaitReady is the better question.
@@ -95,7 +103,7 @@ func (c *Cache) SnapshotAt(rev int64) (*Snapshot, error) {
 	newest := c.Snapshot()
 	switch {
 	case newest.rev == 0:
-		return nil, ErrNotReady
+		return nil, c.absent()
 	case rev > newest.rev:
 		return nil, &AheadError{Requested: rev, Current: newest.rev}
 	case rev == newest.rev:
@@ -110,7 +118,7 @@ func (c *Cache) SnapshotAt(rev int64) (*Snapshot, error) {
 	c.mu.Lock()
 	if c.log == nil {
 		c.mu.Unlock()
-		return nil, ErrNotReady
+		return nil, c.absent()
 	}
 	if oldest := c.log.oldest; rev < oldest {
 		c.mu.Unlock()
@@ -206,7 +214,8 @@ func (c *Cache) load(s *state) {
 // unload ends all cursors and forgets the content.
 func (c *Cache) unload() {
 	c.mu.Lock()
-	c.unloaded = true
+	c.removed.Store(true)
+	c.late, c.pending, c.editor = false, nil, nil
 	if c.log != nil {
 		c.log.end()
 		c.waking = c.log.takeTouched(c.waking)

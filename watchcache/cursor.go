@@ -46,7 +46,7 @@ type catchUp struct {
 }
 
 // Next returns the next event. It never blocks: ok is false when nothing is pending. The error is ErrExpired, for good,
-// when events between the last one returned and the window have been lost, or ErrBroken, for good, when an object cannot be
+// when events between the last one returned and the window have been lost, ErrRemoved, for good, when the cache has been removed, or ErrBroken, for good, when an object cannot be
 // shown as the selection's type.
 func (c *Cursor) Next() (ev Event, ok bool, err error) {
 	ev, ok, err = c.next()
@@ -243,8 +243,15 @@ func (c *Cursor) Close() {
 	c.behind.Store(nil)
 }
 
-// fail ends the cursor because it has lost events.
+// fail ends the cursor because it has lost events, or because there will be none.
 func (c *Cursor) fail() error {
+	if c.cache.removed.Load() {
+		c.err = ErrRemoved
+		c.initial.Store(nil)
+		c.behind.Store(nil)
+		c.count()
+		return c.err
+	}
 	c.err = &ExpiredError{Requested: c.complete, Oldest: c.cache.oldest()}
 	c.initial.Store(nil)
 	c.behind.Store(nil)

@@ -9,6 +9,9 @@ import (
 // ErrNotReady says that the cache has not been loaded yet (429 on the wire, "storage is (re)initializing").
 var ErrNotReady = errors.New("watch cache is not loaded yet")
 
+// ErrRemoved says that the cache has been taken out of service: its resource is not served any more (404 on the wire; watches end).
+var ErrRemoved = errors.New("resource is not served any more")
+
 // ErrExpired says that a revision or a cursor has left the window (410 on the wire). The error that carries it is an
 // *ExpiredError.
 var ErrExpired = errors.New("resource version too old")

@@ -29,7 +29,7 @@ func (s *Server) loadAll(ctx context.Context, rev, newest int64) error {
 	defer s.mu.Unlock()
 	objects := 0
 	for _, c := range caches {
-		if c.unloaded {
+		if c.removed.Load() {
 			continue
 		}
 		c.pending, c.late = nil, false
@@ -40,7 +40,7 @@ func (s *Server) loadAll(ctx context.Context, rev, newest int64) error {
 	s.target = newest
 	s.publish(rev)
 	for _, c := range caches {
-		if !c.unloaded {
+		if !c.removed.Load() {
 			c.wake()
 		}
 	}
@@ -192,7 +192,7 @@ func (s *Server) loadOne(ctx context.Context, c *Cache) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !c.late || c.unloaded {
+	if !c.late {
 		return nil // loaded with all others meanwhile, or removed
 	}
 	c.late = false

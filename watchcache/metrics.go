@@ -10,8 +10,6 @@ import (
 // kube-apiserver's, but for apiserver_watch_fanout_total and apiserver_watch_cache_broken_objects_total, which it does
 // not have.
 type serverMetrics struct {
-	reg prometheus.Registerer // may be nil
-
 	loads, received, dispatched, initEvents, fanout, terminated, broken, consistent *prometheus.CounterVec
 	capacity                                                                        *prometheus.GaugeVec
 	readWait                                                                        *prometheus.HistogramVec
@@ -33,7 +31,6 @@ func newMetrics(reg prometheus.Registerer) *serverMetrics {
 		return register(reg, prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, append(byResource, more...)))
 	}
 	return &serverMetrics{
-		reg:        reg,
 		loads:      counter("apiserver_watch_cache_initializations_total", "Times the cache was loaded from the store."),
 		received:   counter("apiserver_watch_cache_events_received_total", "Changes received from the store."),
 		dispatched: counter("apiserver_watch_cache_events_dispatched_total", "Events appended to the log."),
@@ -52,11 +49,6 @@ func newMetrics(reg prometheus.Registerer) *serverMetrics {
 
 func (m *serverMetrics) of(c *Cache) cacheMetrics {
 	group, resource := c.res.split()
-	register(m.reg, prometheus.Collector(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name:        "apiserver_watch_cache_resource_version",
-		Help:        "Revision up to which the cache is complete.",
-		ConstLabels: prometheus.Labels{"group": group, "resource": resource},
-	}, func() float64 { return float64(c.Snapshot().Revision()) })))
 	return cacheMetrics{
 		loads:      m.loads.WithLabelValues(group, resource),
 		received:   m.received.WithLabelValues(group, resource),
@@ -71,6 +63,40 @@ func (m *serverMetrics) of(c *Cache) cacheMetrics {
 			true:  m.consistent.WithLabelValues(group, resource, "true", "false"),
 			false: m.consistent.WithLabelValues(group, resource, "false", "false"),
 		},
+	}
+}
+
+// forget drops the series of a resource.
+func (m *serverMetrics) forget(r Resource) {
+	group, resource := r.split()
+	labels := prometheus.Labels{"group": group, "resource": resource}
+	for _, vec := range []*prometheus.CounterVec{m.loads, m.received, m.dispatched, m.initEvents, m.fanout, m.terminated, m.broken, m.consistent} {
+		vec.DeletePartialMatch(labels)
+	}
+	m.capacity.DeletePartialMatch(labels)
+	m.readWait.DeletePartialMatch(labels)
+}
+
+// revisions shows how far each cache of a server is.
+type revisions struct{ server *Server }
+
+var revisionDesc = prometheus.NewDesc("apiserver_watch_cache_resource_version", "Revision up to which the cache is complete.",
+	[]string{"group", "resource"}, nil)
+
+// Describe is a prometheus.Collector's.
+func (revisions) Describe(ch chan<- *prometheus.Desc) { ch <- revisionDesc }
+
+// Collect is a prometheus.Collector's.
+func (r revisions) Collect(ch chan<- prometheus.Metric) {
+	r.server.mu.Lock()
+	newest := map[string]*Cache{} // two caches may hold the same resource
+	for _, c := range r.server.caches {
+		newest[c.res.Name] = c
+	}
+	r.server.mu.Unlock()
+	for _, c := range newest {
+		group, resource := c.res.split()
+		ch <- prometheus.MustNewConstMetric(revisionDesc, prometheus.GaugeValue, float64(c.Snapshot().Revision()), group, resource)
 	}
 }
 

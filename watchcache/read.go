@@ -48,12 +48,12 @@ func (f Freshness) String() string {
 	return "consistent"
 }
 
-// Read returns the content that f asks for, and waits for the feed when it has to. It fails with ErrNotReady, with
+// Read returns the content that f asks for, and waits for the feed when it has to. It fails with ErrNotReady, with ErrRemoved, with
 // ErrAhead when the feed does not come to the revision within 3 s, and with ErrExpired when an exact revision has left
 // the window.
 func (c *Cache) Read(ctx context.Context, f Freshness) (*Snapshot, error) {
 	if c.current.Load() == nil || !c.server.Ready() {
-		return nil, ErrNotReady
+		return nil, c.absent()
 	}
 	if f.kind != anyRevision {
 		if err := c.wait(ctx, f); err != nil {
@@ -63,7 +63,11 @@ func (c *Cache) Read(ctx context.Context, f Freshness) (*Snapshot, error) {
 	if f.kind == exactly {
 		return c.SnapshotAt(f.rev)
 	}
-	return c.Snapshot(), nil
+	s := c.Snapshot()
+	if s.rev == 0 {
+		return nil, c.absent() // removed while it waited
+	}
+	return s, nil
 }
 
 // wait returns when the cache is as fresh as f asks.

@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
 
 	"vigil/store"
@@ -58,7 +59,7 @@ func NewServer(st Store, cfg Config) *Server { return newServer(st, cfg, default
 
 func newServer(st Store, cfg Config, t tuning) *Server {
 	cfg = cfg.withDefaults()
-	return &Server{
+	s := &Server{
 		store:    st,
 		cfg:      cfg,
 		tuning:   t,
@@ -69,6 +70,8 @@ func newServer(st Store, cfg Config, t tuning) *Server {
 		added:    make(chan struct{}, 1),
 		routes:   routes{base: len(st.Prefix())},
 	}
+	register(cfg.Registerer, prometheus.Collector(revisions{s}))
+	return s
 }
 
 // Add makes the cache of a resource. Before Run it is loaded with all others; later it is loaded on its own, and
@@ -95,13 +98,16 @@ func (s *Server) Add(r Resource) *Cache {
 	return c
 }
 
-// Remove takes a cache out of service: its cursors end with ErrExpired, and reads and new watches with ErrNotReady.
+// Remove takes a cache out of service. Its cursors return what has happened so far and end with ErrRemoved, and so do reads and new watches.
 func (s *Server) Remove(c *Cache) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.caches = slices.DeleteFunc(s.caches, func(other *Cache) bool { return other == c })
 	s.routes.remove(c)
 	c.unload()
+	if !slices.ContainsFunc(s.caches, func(other *Cache) bool { return other.res.Name == c.res.Name }) {
+		s.metrics.forget(c.res)
+	}
 }
 
 // Run loads the caches and keeps them fed until ctx ends, whose cause it returns. It survives an unreachable store and

@@ -230,15 +230,15 @@ func TestServer_AddWhileRunning(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.Remove(c)
-	if _, _, err := w.Next(); !errors.Is(err, watchcache.ErrExpired) {
+	if _, _, err := w.Next(); !errors.Is(err, watchcache.ErrRemoved) {
 		t.Errorf("a watch of a removed resource ends with %v", err)
 	}
 	w.Close()
-	if _, err := c.Read(t.Context(), watchcache.Any()); !errors.Is(err, watchcache.ErrNotReady) {
-		t.Errorf("a read of a removed resource: %v, want ErrNotReady", err)
+	if _, err := c.Read(t.Context(), watchcache.Any()); !errors.Is(err, watchcache.ErrRemoved) {
+		t.Errorf("a read of a removed resource: %v, want ErrRemoved", err)
 	}
-	if _, err := c.Watch(watchcache.WatchOptions{}); !errors.Is(err, watchcache.ErrNotReady) {
-		t.Errorf("a watch of a removed resource: %v, want ErrNotReady", err)
+	if _, err := c.Watch(watchcache.WatchOptions{}); !errors.Is(err, watchcache.ErrRemoved) {
+		t.Errorf("a watch of a removed resource: %v, want ErrRemoved", err)
 	}
 }
 

@@ -46,7 +46,7 @@ type WatchOptions struct {
 }
 
 // Watch starts a watch. The cursor costs a few hundred bytes and no goroutine; what it has not read costs nothing. It
-// fails with ErrNotReady, with ErrExpired when the start has left the window, and with ErrBroken when an object that
+// fails with ErrNotReady, with ErrRemoved, with ErrExpired when the start has left the window, and with ErrBroken when an object that
 // belongs to the initial events cannot be read.
 func (c *Cache) Watch(o WatchOptions) (*Cursor, error) {
 	p := c.plan(o.Selection)
@@ -73,7 +73,7 @@ func (c *Cache) enter(cur *Cursor) error {
 	defer c.mu.Unlock()
 	l := c.log
 	if l == nil {
-		return ErrNotReady
+		return c.absent()
 	}
 	if cur.after < l.oldest {
 		return &ExpiredError{Requested: cur.after, Oldest: l.oldest}

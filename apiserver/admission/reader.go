@@ -48,11 +48,21 @@ type Caches struct {
 type Stored struct {
 	kind    *kinds.Kind
 	cache   *watchcache.Cache
-	written atomic.Int64 // revision of the newest write by this server
+	written *atomic.Int64 // revision of the newest write by this server
 }
 
 // NewStored makes a kind readable that is stored, with its cache.
-func NewStored(k *kinds.Kind, cache *watchcache.Cache) *Stored { return &Stored{kind: k, cache: cache} }
+func NewStored(k *kinds.Kind, cache *watchcache.Cache) *Stored {
+	return &Stored{kind: k, cache: cache, written: new(atomic.Int64)}
+}
+
+// As returns the same for another row that takes the cache over.
+func (s *Stored) As(k *kinds.Kind) *Stored {
+	return &Stored{kind: k, cache: s.cache, written: s.written}
+}
+
+// Cache is the kind's.
+func (s *Stored) Cache() *watchcache.Cache { return s.cache }
 
 // Wrote notes that this server has written an object of the kind at a revision.
 func (s *Stored) Wrote(rev int64) {

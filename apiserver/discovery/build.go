@@ -8,50 +8,61 @@ import (
 
 	apidiscovery "k8s.io/api/apidiscovery/v2"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"vigil/kinds"
 )
 
-// Build makes the documents for a set of kinds.
-func Build(rows []*kinds.Kind) (*Documents, error) {
+// Build makes the documents for a set of kinds. It shares those with previous, which may be nil, that are about the same rows.
+func Build(rows []*kinds.Kind, previous *Documents) *Documents {
 	groups := collect(rows)
-	d := &Documents{paths: map[string]*document{}}
-
-	core := apidiscovery.APIGroupDiscoveryList{TypeMeta: aggregatedType}
-	rest := apidiscovery.APIGroupDiscoveryList{TypeMeta: aggregatedType}
-	list := metav1.APIGroupList{TypeMeta: metav1.TypeMeta{Kind: "APIGroupList", APIVersion: "v1"}, Groups: []metav1.APIGroup{}}
+	d := &Documents{paths: map[string]*document{}, previous: previous}
+	var core, rest []group
 	for _, g := range groups {
 		for _, v := range g.versions {
-			if err := d.add(v.path(g.name), resourceList(g.name, v), nil); err != nil {
-				return nil, err
-			}
+			d.add(v.path(g.name), v.rows, func() runtime.Object { return resourceList(g.name, v) }, nil)
 		}
 		if g.name == "" {
-			core.Items = append(core.Items, aggregated(g))
+			core = append(core, g)
 			continue
 		}
-		rest.Items = append(rest.Items, aggregated(g))
-		group := apiGroup(g)
-		list.Groups = append(list.Groups, group)
-		group.TypeMeta = metav1.TypeMeta{Kind: "APIGroup", APIVersion: "v1"}
-		if err := d.add("/apis/"+g.name, &group, nil); err != nil {
-			return nil, err
-		}
+		rest = append(rest, g)
+		d.add("/apis/"+g.name, g.rows(), func() runtime.Object {
+			group := apiGroup(g)
+			group.TypeMeta = metav1.TypeMeta{Kind: "APIGroup", APIVersion: "v1"}
+			return &group
+		}, nil)
 	}
-	versions := &metav1.APIVersions{
+	d.add("/api", allRows(core), apiVersions, func() runtime.Object { return aggregatedList(core) })
+	d.add("/apis", allRows(rest), func() runtime.Object { return groupList(rest) }, func() runtime.Object { return aggregatedList(rest) })
+	d.previous = nil
+	return d
+}
+
+func apiVersions() runtime.Object {
+	return &metav1.APIVersions{
 		TypeMeta: metav1.TypeMeta{Kind: "APIVersions"},
 		Versions: []string{"v1"},
 		// No address: clients go on with the one they have.
 		ServerAddressByClientCIDRs: []metav1.ServerAddressByClientCIDR{},
 	}
-	if err := d.add("/api", versions, &core); err != nil {
-		return nil, err
+}
+
+func groupList(groups []group) *metav1.APIGroupList {
+	list := &metav1.APIGroupList{TypeMeta: metav1.TypeMeta{Kind: "APIGroupList", APIVersion: "v1"}, Groups: []metav1.APIGroup{}}
+	for _, g := range groups {
+		list.Groups = append(list.Groups, apiGroup(g))
 	}
-	if err := d.add("/apis", &list, &rest); err != nil {
-		return nil, err
+	return list
+}
+
+func aggregatedList(groups []group) *apidiscovery.APIGroupDiscoveryList {
+	list := &apidiscovery.APIGroupDiscoveryList{TypeMeta: aggregatedType}
+	for _, g := range groups {
+		list.Items = append(list.Items, aggregated(g))
 	}
-	return d, nil
+	return list
 }
 
 var aggregatedType = metav1.TypeMeta{Kind: "APIGroupDiscoveryList", APIVersion: "apidiscovery.k8s.io/v2"}
@@ -59,6 +70,23 @@ var aggregatedType = metav1.TypeMeta{Kind: "APIGroupDiscoveryList", APIVersion: 
 type group struct {
 	name     string
 	versions []version // preferred first
+}
+
+// rows are those of all versions.
+func (g group) rows() []*kinds.Kind {
+	var rows []*kinds.Kind
+	for _, v := range g.versions {
+		rows = append(rows, v.rows...)
+	}
+	return rows
+}
+
+func allRows(groups []group) []*kinds.Kind {
+	var rows []*kinds.Kind
+	for _, g := range groups {
+		rows = append(rows, g.rows()...)
+	}
+	return rows
 }
 
 type version struct {

@@ -60,10 +60,7 @@ func get(t *testing.T, d *Documents, path string, header map[string]string, into
 // TestDocuments_Order: clients that know only a name take the first group and its first version, so the order is upstream's: the core's
 // groups as it ranks them, others by name, versions with the stable and newest first.
 func TestDocuments_Order(t *testing.T) {
-	d, err := Build(rows())
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := Build(rows(), nil)
 	var list metav1.APIGroupList
 	get(t, d, "/apis", nil, &list)
 	var groups, versions []string
@@ -87,10 +84,7 @@ func TestDocuments_Order(t *testing.T) {
 
 // TestDocuments_Resources: a resource says what can be done with it, a subresource of which kind its body is, and only what is stored has a hash.
 func TestDocuments_Resources(t *testing.T) {
-	d, err := Build(rows())
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := Build(rows(), nil)
 	resources := func(path string) map[string]metav1.APIResource {
 		var list metav1.APIResourceList
 		get(t, d, path, nil, &list)
@@ -121,10 +115,7 @@ func TestDocuments_Resources(t *testing.T) {
 
 // TestDocuments_Aggregated: the aggregated document says the same at once, and who has it already gets 304.
 func TestDocuments_Aggregated(t *testing.T) {
-	d, err := Build(rows())
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := Build(rows(), nil)
 	accept := map[string]string{"Accept": AggregatedType + ",application/json"}
 	var list apidiscovery.APIGroupDiscoveryList
 	w := get(t, d, "/apis", accept, &list)
@@ -144,11 +135,31 @@ func TestDocuments_Aggregated(t *testing.T) {
 	if w := get(t, d, "/apis", map[string]string{"Accept": "text/html"}, nil); w.Code != http.StatusNotAcceptable {
 		t.Errorf("HTML: %d, want 406", w.Code)
 	}
-	less, err := Build(rows()[1:])
-	if err != nil {
-		t.Fatal(err)
-	}
+	less := Build(rows()[1:], nil)
 	if w := get(t, less, "/apis", map[string]string{"Accept": AggregatedType}, nil); w.Header().Get("ETag") == etag {
 		t.Error("another state has the same ETag")
+	}
+}
+
+// TestDocuments_Shared: a change of what is served makes those documents anew that it changes, and no others.
+func TestDocuments_Shared(t *testing.T) {
+	before := rows()
+	d := Build(before, nil)
+	next := Build(append(before, kind("zoo.example.io", "v1", "Zebra", "zebras", nil)), d)
+	for path, shared := range map[string]bool{
+		"/api": true, "/api/v1": true, "/apis/apps": true, "/apis/apps/v1": true, "/apis/zoo.example.io/v1alpha1": true,
+		"/apis": false, "/apis/zoo.example.io": false, "/apis/zoo.example.io/v1": false,
+	} {
+		if (d.paths[path] == next.paths[path]) != shared {
+			t.Errorf("%s is shared: %v, want %v", path, !shared, shared)
+		}
+	}
+	var list metav1.APIResourceList
+	get(t, next, "/apis/zoo.example.io/v1", nil, &list)
+	if len(list.APIResources) != 2 {
+		t.Errorf("resources %+v", list.APIResources)
+	}
+	if get(t, d, "/apis/zoo.example.io/v1", nil, &list); len(list.APIResources) != 1 {
+		t.Errorf("the documents of before have changed: %+v", list.APIResources)
 	}
 }

@@ -5,22 +5,27 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
+	"sync"
 
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"vigil/apiserver/negotiate"
 	"vigil/apiserver/respond"
+	"vigil/kinds"
 )
 
-// Documents are all discovery documents of one state of the server, encoded.
+// Documents are all discovery documents of one state of the server. Each is made and encoded when it is first asked for.
 type Documents struct {
-	paths map[string]*document
+	paths    map[string]*document
+	previous *Documents // while they are built: of the state before; may be nil
 }
 
 type document struct {
-	plain      encoded
-	aggregated *encoded // /api and /apis only
+	rows       []*kinds.Kind            // that it is about
+	plain      func() (*encoded, error) // the first call makes it
+	aggregated func() (*encoded, error) // /api and /apis only
 }
 
 // encoded is one document in the two forms that clients ask for; YAML is made on demand.
@@ -29,20 +34,23 @@ type encoded struct {
 	etag           string
 }
 
-func (d *Documents) add(path string, plain, aggregated runtime.Object) error {
-	var doc document
-	p, err := encode(plain)
-	if err != nil {
-		return err
-	}
-	doc.plain = *p
-	if aggregated != nil {
-		if doc.aggregated, err = encode(aggregated); err != nil {
-			return err
+// add adds the document at path. One that was there before and is about the same rows stays as it is, with its encoded forms.
+func (d *Documents) add(path string, rows []*kinds.Kind, plain, aggregated func() runtime.Object) {
+	if d.previous != nil {
+		if doc := d.previous.paths[path]; doc != nil && slices.Equal(doc.rows, rows) {
+			d.paths[path] = doc
+			return
 		}
 	}
-	d.paths[path] = &doc
-	return nil
+	doc := &document{rows: rows, plain: encodeOnce(plain)}
+	if aggregated != nil {
+		doc.aggregated = encodeOnce(aggregated)
+	}
+	d.paths[path] = doc
+}
+
+func encodeOnce(obj func() runtime.Object) func() (*encoded, error) {
+	return sync.OnceValues(func() (*encoded, error) { return encode(obj()) })
 }
 
 func encode(obj runtime.Object) (*encoded, error) {
@@ -88,12 +96,22 @@ func (d *Documents) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if form.View != negotiate.Discovery {
-		d.write(w, r, form, &doc.plain, "")
+		plain, err := doc.plain()
+		if err != nil {
+			respond.Error(w, r, err)
+			return
+		}
+		d.write(w, r, form, plain, "")
 		return
 	}
-	w.Header().Set("ETag", doc.aggregated.etag)
+	aggregated, err := doc.aggregated()
+	if err != nil {
+		respond.Error(w, r, err)
+		return
+	}
+	w.Header().Set("ETag", aggregated.etag)
 	w.Header().Set("Cache-Control", "public")
-	if matches(r.Header.Get("If-None-Match"), doc.aggregated.etag) {
+	if matches(r.Header.Get("If-None-Match"), aggregated.etag) {
 		w.WriteHeader(http.StatusNotModified)
 		return
 	}
@@ -101,7 +119,7 @@ func (d *Documents) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if form.Format == negotiate.Protobuf {
 		contentType = aggregatedProtobufType
 	}
-	d.write(w, r, form, doc.aggregated, contentType)
+	d.write(w, r, form, aggregated, contentType)
 }
 
 func (d *Documents) write(w http.ResponseWriter, r *http.Request, form negotiate.Result, e *encoded, contentType string) {

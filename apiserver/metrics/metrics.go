@@ -6,6 +6,8 @@
 package metrics
 
 import (
+	"sync"
+
 	"github.com/prometheus/client_golang/prometheus"
 )
 
@@ -32,6 +34,8 @@ type Metrics struct {
 	// ReadInflight and MutatingInflight count requests under way that the limits apply to.
 	ReadInflight, MutatingInflight prometheus.Gauge
 	identities                     *prometheus.CounterVec
+
+	mu sync.RWMutex // held for reading to make series of a resource, for writing to drop them
 }
 
 // New makes the metrics and registers them.

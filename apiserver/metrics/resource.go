@@ -51,6 +51,7 @@ func scopeIndex(scope string) int {
 type Resource struct {
 	m                                     *Metrics
 	group, version, resource, subresource string
+	forgotten                             bool // guarded by Metrics.mu
 
 	// Events and EventSizes are about what watches deliver. What became of watchers the cache counts.
 	Events     prometheus.Counter
@@ -96,6 +97,11 @@ func (r *Resource) find(verb Verb, scope string) *series {
 	if s := slot.Load(); s != nil {
 		return s
 	}
+	r.m.mu.RLock()
+	defer r.m.mu.RUnlock()
+	if r.forgotten {
+		return discarded()
+	}
 	l := r.labels(verb, n)
 	s := &series{
 		duration: r.m.duration.WithLabelValues(append([]string{""}, l...)...),
@@ -125,10 +131,59 @@ func (r *Resource) Done(verb Verb, scope string, code int, dryRun bool, took tim
 	}
 	c, ok := s.codes.Load(key)
 	if !ok {
-		l := r.labels(verb, scopeIndex(scope))
-		c, _ = s.codes.LoadOrStore(key, r.m.requests.WithLabelValues(append([]string{strconv.Itoa(code), dry}, l...)...))
+		if c, ok = r.code(s, verb, scope, key, strconv.Itoa(code), dry); !ok {
+			return
+		}
 	}
 	c.(prometheus.Counter).Inc()
+}
+
+// code makes the counter of a status code. It reports false when the resource is forgotten.
+func (r *Resource) code(s *series, verb Verb, scope string, key any, code, dry string) (counter any, ok bool) {
+	r.m.mu.RLock()
+	defer r.m.mu.RUnlock()
+	if r.forgotten {
+		return nil, false
+	}
+	l := r.labels(verb, scopeIndex(scope))
+	counter, _ = s.codes.LoadOrStore(key, r.m.requests.WithLabelValues(append([]string{code, dry}, l...)...))
+	return counter, true
+}
+
+// discarded counts what nobody sees.
+func discarded() *series {
+	nobody := prometheus.NewHistogram(prometheus.HistogramOpts{Name: "discarded"})
+	return &series{duration: nobody, sli: nobody, running: prometheus.NewGauge(prometheus.GaugeOpts{Name: "discarded"})}
+}
+
+// Forget drops the series of a resource, or of a subresource, that is not served any more. What is still counted about it is lost. all says that no
+// other version of the resource is served: then what the versions share goes, too.
+func (r *Resource) Forget(all bool) {
+	r.m.mu.Lock()
+	defer r.m.mu.Unlock()
+	r.forgotten = true
+	shared := prometheus.Labels{"group": r.group, "resource": r.resource}
+	own := prometheus.Labels{"group": r.group, "resource": r.resource, "version": r.version}
+	of := prometheus.Labels{"group": r.group, "resource": r.resource, "version": r.version, "subresource": r.subresource}
+	for _, vec := range []partial{r.m.requests, r.m.duration, r.m.sli, r.m.longRunning, r.m.aborted} {
+		vec.DeletePartialMatch(of)
+	}
+	if r.subresource != "" {
+		return
+	}
+	for _, vec := range []partial{r.m.watchEvents, r.m.watchSizes, r.m.watchList} {
+		vec.DeletePartialMatch(own)
+	}
+	if all {
+		for _, vec := range []partial{r.m.listTime, r.m.listTotal, r.m.returned} {
+			vec.DeletePartialMatch(shared)
+		}
+	}
+}
+
+// partial is a vector of metrics.
+type partial interface {
+	DeletePartialMatch(prometheus.Labels) int
 }
 
 // Running counts a watch or connect request as under way; the caller calls the gauge's Dec at its end.
@@ -140,10 +195,20 @@ func (r *Resource) Running(verb Verb, scope string) prometheus.Gauge {
 
 // Aborted counts a request that panicked.
 func (r *Resource) Aborted(verb Verb, scope string) {
+	r.m.mu.RLock()
+	defer r.m.mu.RUnlock()
+	if r.forgotten {
+		return
+	}
 	r.m.aborted.WithLabelValues(r.labels(verb, scopeIndex(scope))...).Inc()
 }
 
 // WatchList observes the time that the initial events of a watch took.
 func (r *Resource) WatchList(scope string, took time.Duration) {
+	r.m.mu.RLock()
+	defer r.m.mu.RUnlock()
+	if r.forgotten {
+		return
+	}
 	r.m.watchList.WithLabelValues(r.group, r.version, r.resource, scope).Observe(took.Seconds())
 }

@@ -2,7 +2,9 @@ package openapi
 
 import (
 	"net/http"
+	"slices"
 	"strings"
+	"sync"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -14,45 +16,65 @@ import (
 	"vigil/kinds"
 )
 
-// Service serves /openapi/v3, everything below it, and /openapi/v2.
+// Service serves /openapi/v3, everything below it, and /openapi/v2, for one state of the server.
 type Service struct {
-	v3 *handler3.OpenAPIService
-	v2 *swagger
+	documents map[string]document3
+	v3        func() *handler3.OpenAPIService // the first call makes it
+	v2        *swagger
 }
 
-// New makes the service for the given rows. version is the server's, as in /version.
-func New(rows []*kinds.Kind, version string) *Service {
-	s := &Service{v3: handler3.NewOpenAPIService()}
+// document3 is a document of version 3, which is made when it is first asked for.
+type document3 struct {
+	rows []*kinds.Kind // that it is about; none for those of discovery paths
+	spec cached.Value[*spec3.OpenAPI]
+}
+
+// New makes the service for the given rows. version is the server's, as in /version. It shares the documents with previous, which may be nil, that
+// are about the same rows.
+func New(rows []*kinds.Kind, version string, previous *Service) *Service {
+	s := &Service{documents: map[string]document3{}}
 	byGV := map[schema.GroupVersion][]*kinds.Kind{}
 	groups := map[string]bool{}
 	for _, k := range rows {
 		byGV[k.GVK.GroupVersion()] = append(byGV[k.GVK.GroupVersion()], k)
 		groups[k.GVK.Group] = true
 	}
+	add := func(name string, rows []*kinds.Kind, build func() *spec3.OpenAPI) {
+		if previous != nil {
+			if d, ok := previous.documents[name]; ok && slices.Equal(d.rows, rows) {
+				s.documents[name] = d
+				return
+			}
+		}
+		s.documents[name] = document3{rows, cached.Once(cached.Func(func() (*spec3.OpenAPI, string, error) { return build(), "static", nil }))}
+	}
 	for gv, in := range byGV {
 		name := "apis/" + gv.String()
 		if gv.Group == "" {
 			name = "api/" + gv.Version
 		}
-		s.lazy(name, func() *spec3.OpenAPI { return build(gv, in, version) })
+		add(name, in, func() *spec3.OpenAPI { return build(gv, in, version) })
 	}
-	s.lazy("api", func() *spec3.OpenAPI { return rootDocument(version, "/api/", &metav1.APIVersions{}) })
-	s.lazy("apis", func() *spec3.OpenAPI { return rootDocument(version, "/apis/", &metav1.APIGroupList{}) })
-	s.lazy("version", func() *spec3.OpenAPI { return rootDocument(version, "/version/", nil) })
+	add("api", nil, func() *spec3.OpenAPI { return rootDocument(version, "/api/", &metav1.APIVersions{}) })
+	add("apis", nil, func() *spec3.OpenAPI { return rootDocument(version, "/apis/", &metav1.APIGroupList{}) })
+	add("version", nil, func() *spec3.OpenAPI { return rootDocument(version, "/version/", nil) })
 	for g := range groups {
 		if g != "" {
-			s.lazy("apis/"+g, func() *spec3.OpenAPI { return rootDocument(version, "/apis/"+g+"/", &metav1.APIGroup{}) })
+			add("apis/"+g, nil, func() *spec3.OpenAPI { return rootDocument(version, "/apis/"+g+"/", &metav1.APIGroup{}) })
 		}
 	}
+	s.v3 = sync.OnceValue(s.handler)
 	s.v2 = &swagger{build: func() *spec.Swagger { return merged(rows, version) }}
 	return s
 }
 
-// lazy registers a document that is made when first asked for.
-func (s *Service) lazy(name string, build func() *spec3.OpenAPI) {
-	s.v3.UpdateGroupVersionLazy(name, cached.Once(cached.Func(func() (*spec3.OpenAPI, string, error) {
-		return build(), "static", nil
-	})))
+// handler makes what serves the documents of version 3.
+func (s *Service) handler() *handler3.OpenAPIService {
+	h := handler3.NewOpenAPIService()
+	for name, d := range s.documents {
+		h.UpdateGroupVersionLazy(name, d.spec)
+	}
+	return h
 }
 
 // Has says that a path is a Service's.
@@ -67,9 +89,9 @@ func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case path == "/openapi/v2":
 		s.v2.ServeHTTP(w, r)
 	case path == "/openapi/v3" || path == "/openapi/v3/":
-		s.v3.HandleDiscovery(w, r)
+		s.v3().HandleDiscovery(w, r)
 	case strings.HasPrefix(path, "/openapi/v3/"):
-		s.v3.HandleGroupVersion(w, r)
+		s.v3().HandleGroupVersion(w, r)
 	default:
 		http.NotFound(w, r)
 	}

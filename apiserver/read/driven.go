@@ -1,6 +1,7 @@
 package read
 
 import (
+	"errors"
 	"sync/atomic"
 	"time"
 
@@ -123,6 +124,9 @@ func (v *driven) collect(f *frames, n int) bool {
 		ev, ok, err := v.cursor.Next()
 		before := f.size
 		switch {
+		case errors.Is(err, watchcache.ErrRemoved):
+			v.closing = true // there is nothing more to come, and nothing wrong
+			return true
 		case err != nil:
 			v.fail(f, wireError(err, err.Error()))
 			return true

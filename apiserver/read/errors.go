@@ -9,6 +9,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"vigil/apiserver/respond"
 	"vigil/store"
 	"vigil/watchcache"
 )
@@ -30,6 +31,8 @@ func wireError(err error, expired string) error {
 		return apierrors.NewResourceExpired(expired)
 	case errors.As(err, &ahead):
 		return tooLarge(uint64(ahead.Requested), ahead.Current)
+	case errors.Is(err, watchcache.ErrRemoved):
+		return respond.NoRoute()
 	case errors.Is(err, watchcache.ErrNotReady):
 		return apierrors.NewTooManyRequests("storage is (re)initializing", 1)
 	case errors.Is(err, context.DeadlineExceeded):

@@ -2,6 +2,7 @@ package read
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"vigil/apiserver/respond"
@@ -98,7 +99,10 @@ func (s *stream) pump() error {
 	if flushErr := s.flush(buf); flushErr != nil {
 		return flushErr
 	}
-	if err != nil {
+	switch {
+	case errors.Is(err, watchcache.ErrRemoved):
+		return err // there is nothing more to come, and nothing wrong: the client sees the end
+	case err != nil:
 		return s.fail(wireError(err, err.Error()))
 	}
 	return nil
