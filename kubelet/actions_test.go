@@ -7,6 +7,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+
+	"vigil/kubelet/internal/podcontainers"
 )
 
 // describe writes actions down: "sandbox; init i; start a b; kill b: why".
@@ -48,7 +50,7 @@ func TestCompute(t *testing.T) {
 	}
 	policyOf := func(name string, policy corev1.ContainerRestartPolicy, rules ...corev1.ContainerRestartRule) func(*corev1.Pod) {
 		return func(p *corev1.Pod) {
-			for c := range allContainers(p) {
+			for c := range podcontainers.All(p) {
 				if c.Name == name {
 					c.RestartPolicy, c.RestartPolicyRules = &policy, rules
 				}
@@ -164,7 +166,7 @@ func cpu(amount string) corev1.ResourceRequirements {
 
 func asks(name, amount string) func(*corev1.Pod) {
 	return func(p *corev1.Pod) {
-		for c := range allContainers(p) {
+		for c := range podcontainers.All(p) {
 			if c.Name == name {
 				c.Resources = cpu(amount)
 			}

@@ -13,7 +13,7 @@ func (k *Kubelet) admit(w *worker, pod *corev1.Pod) {
 	if finished(pod) || pod.DeletionTimestamp != nil {
 		return
 	}
-	if k.allocations.knows(pod.UID) || pod.Status.StartTime != nil && !w.static {
+	if k.allocations.Knows(pod.UID) || pod.Status.StartTime != nil && !w.static {
 		k.letIn(pod)
 		return
 	}
@@ -59,7 +59,7 @@ func (k *Kubelet) letIn(pod *corev1.Pod) {
 	if objects := k.config.Parts.Objects; objects != nil {
 		objects.Register(pod)
 	}
-	k.allocations.admit(pod)
+	k.allocations.Admit(pod)
 }
 
 func (k *Kubelet) reject(w *worker, pod *corev1.Pod, why *Refusal) {
@@ -78,7 +78,7 @@ func (k *Kubelet) activeLocked() []*corev1.Pod {
 		if gone || w.rejected.Load() || finished(k.status.latest(pod)) {
 			continue
 		}
-		active = append(active, k.allocations.allocated(pod))
+		active = append(active, k.allocations.Allocated(pod))
 	}
 	return active
 }

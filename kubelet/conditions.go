@@ -7,6 +7,8 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"vigil/kubelet/internal/podcontainers"
 )
 
 // owned are the conditions that the kubelet writes. All others belong to somebody else.
@@ -124,7 +126,7 @@ func waitsToBeginAnew(status *corev1.PodStatus) bool {
 
 // mayBeginAnew says whether the end of a container may restart all of the pod's.
 func mayBeginAnew(pod *corev1.Pod) bool {
-	for c := range allContainers(pod) {
+	for c := range podcontainers.All(pod) {
 		if slices.ContainsFunc(c.RestartPolicyRules, func(r corev1.ContainerRestartRule) bool {
 			return r.Action == corev1.ContainerRestartRuleActionRestartAllContainers
 		}) {

@@ -93,7 +93,7 @@ func (k *Kubelet) removeOrphans(ctx context.Context) {
 	if ports := k.config.Parts.HostPorts; ports != nil {
 		note("host ports", ports.Pods(), nil)
 	}
-	note("allocations", k.allocations.all(), nil)
+	note("allocations", k.allocations.All(), nil)
 	for uid, reference := range found {
 		k.endOrphan(ctx, reference, uid)
 	}

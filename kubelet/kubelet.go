@@ -14,6 +14,8 @@ import (
 
 	"vigil/informer"
 	"vigil/internal/panics"
+	"vigil/kubelet/allocation"
+	"vigil/kubelet/nodestatus"
 	"vigil/kubelet/probe"
 )
 
@@ -24,9 +26,9 @@ type Kubelet struct {
 	factory *informer.Factory
 	pods    *informer.Informer
 	status  *statusManager
-	node    *nodeReporter
+	node    *nodestatus.Reporter
 
-	allocations *allocations
+	allocations *allocation.Allocations
 	prober      *prober // nil on nodes without real containers
 	hooks       *probe.Client
 	metrics     *metrics // nil: nobody looks
@@ -80,7 +82,7 @@ func New(config Config) (*Kubelet, error) {
 	k.users.rootDir = config.RootDir
 	k.statics.read = make(chan struct{})
 	k.statics.mirrors = map[types.NamespacedName]*corev1.Pod{}
-	k.allocations = openAllocations(config.RootDir, config.Logger)
+	k.allocations = allocation.Open(config.RootDir, config.Logger)
 	k.hooks = probe.New(config.Version)
 	if config.RootDir != "" {
 		k.prober = k.makeProber()
@@ -95,7 +97,7 @@ func New(config Config) (*Kubelet, error) {
 			return nil, fmt.Errorf("register metrics of node %s: %w", config.NodeName, err)
 		}
 	}
-	k.node = &nodeReporter{config: config, client: k.client, recorder: k.recorder, nodes: ownNode(factory, config.NodeName)}
+	k.node = nodestatus.New(k.nodeStatus())
 	return k, nil
 }
 
@@ -109,12 +111,12 @@ func (k *Kubelet) Run(ctx context.Context) error {
 		defer k.events.end()
 	}
 	k.running.Go(func() { // the API server may come up later: what runs on this node does not wait for it
-		if k.node.register(ctx) != nil {
+		if k.node.Register(ctx) != nil {
 			return // ctx has ended
 		}
-		lease := newLease(k.config, k.client)
-		k.running.every(ctx, k.guarded(func() time.Duration { return lease.keep(ctx) }))
-		k.running.every(ctx, k.guarded(func() time.Duration { return k.node.look(ctx) }))
+		lease := nodestatus.NewLease(k.nodeStatus())
+		k.running.every(ctx, k.guarded(func() time.Duration { return lease.Keep(ctx) }))
+		k.running.every(ctx, k.guarded(func() time.Duration { return k.node.Look(ctx) }))
 	})
 	k.status.begin(ctx)
 	k.pods.AddHandler(informer.Handler[*corev1.Pod]{

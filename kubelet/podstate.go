@@ -2,32 +2,15 @@ package kubelet
 
 import (
 	"fmt"
-	"iter"
 	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"vigil/kubelet/manifests"
 )
 
 // Questions about a pod and what the runtime shows of it, without side effects.
-
-// allContainers goes through the init containers of a pod, its own and its ephemeral ones.
-func allContainers(pod *corev1.Pod) iter.Seq[*corev1.Container] {
-	return func(yield func(*corev1.Container) bool) {
-		for _, containers := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
-			for i := range containers {
-				if !yield(&containers[i]) {
-					return
-				}
-			}
-		}
-		for i := range pod.Spec.EphemeralContainers {
-			if !yield((*corev1.Container)(&pod.Spec.EphemeralContainers[i].EphemeralContainerCommon)) {
-				return
-			}
-		}
-	}
-}
 
 // fullName names a pod as upstream's messages do.
 func fullName(pod *corev1.Pod) string {
@@ -43,7 +26,7 @@ func podReference(pod *corev1.Pod) *corev1.ObjectReference {
 
 // FromManifest says whether a pod comes from a file of this node, and not from the API server.
 func FromManifest(pod *corev1.Pod) bool {
-	source := pod.Annotations[sourceAnnotation]
+	source := pod.Annotations[manifests.SourceAnnotation]
 	return source != "" && source != "api"
 }
 

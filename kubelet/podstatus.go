@@ -8,6 +8,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"vigil/kubelet/allocation"
 )
 
 // podStatus makes the status of a pod of what the runtime shows. pod has the status that was reported last. Phase, conditions
@@ -125,7 +127,7 @@ func (w *worker) containerStatus(pod *corev1.Pod, c *corev1.Container, now obser
 		AllocatedResources: c.Resources.Requests, Started: &no, User: have.User, VolumeMounts: volumeMountStatuses(c, have.Mounts),
 	}
 	if len(c.Resources.Requests) > 0 || len(c.Resources.Limits) > 0 {
-		resources := withoutClaims(c.Resources)
+		resources := allocation.WithoutClaims(c.Resources)
 		if actuated, ok := now.actuated[c.Name]; ok {
 			resources = actuated
 		}

@@ -8,6 +8,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	resourcehelper "k8s.io/component-helpers/resource"
+
+	"vigil/kubelet/internal/podcontainers"
 )
 
 // resizing is what there is to say of a pod that asks for other resources than it was given (KEP-1287).
@@ -20,7 +22,7 @@ type resizing struct {
 // allocate gives a pod the resources that it asks for, if the node has them, and returns it with what it was given.
 func (w *worker) allocate(pod *corev1.Pod) *corev1.Pod {
 	k := w.kubelet
-	given := k.allocations.allocated(pod)
+	given := k.allocations.Allocated(pod)
 	if given == pod {
 		w.resizing.pending, w.resizing.message = "", ""
 		return pod
@@ -34,7 +36,7 @@ func (w *worker) allocate(pod *corev1.Pod) *corev1.Pod {
 		return given
 	}
 	w.resizing = resizing{inProgress: true}
-	k.allocations.give(pod)
+	k.allocations.Give(pod)
 	k.recorder.Event(pod, corev1.EventTypeNormal, "ResizeStarted", resizeMessage("started", pod, ""))
 	return pod
 }
@@ -96,7 +98,7 @@ func differ(c *corev1.Container, actuated corev1.ResourceRequirements, name core
 func (w *worker) resize(ctx context.Context, pod *corev1.Pod, now observed) (wait time.Duration, err error) {
 	k := w.kubelet
 	var change []*corev1.Container
-	for c := range allContainers(pod) {
+	for c := range podcontainers.All(pod) {
 		have := now.containers[c.Name]
 		actuated, ok := now.actuated[c.Name]
 		if !ok || have == nil || have.State != ContainerRunning || have.Requested != c.Image || restartToResize(c, actuated) {
@@ -130,7 +132,7 @@ func (w *worker) resize(ctx context.Context, pod *corev1.Pod, now observed) (wai
 			break
 		}
 		if err = k.config.Runtime.ResizeContainer(ctx, pod, c, now.containers[c.Name].ID); err == nil {
-			k.allocations.actuate(w.uid, c)
+			k.allocations.Actuate(w.uid, c)
 		} else {
 			err = fmt.Errorf("resize container %s: %w", c.Name, err)
 		}
@@ -157,7 +159,7 @@ func (w *worker) resize(ctx context.Context, pod *corev1.Pod, now observed) (wai
 // larger returns the pod with the larger of what its containers were given and what they run with.
 func larger(pod *corev1.Pod, actuated map[string]corev1.ResourceRequirements) *corev1.Pod {
 	other := pod.DeepCopy()
-	for c := range allContainers(other) {
+	for c := range podcontainers.All(other) {
 		have, ok := actuated[c.Name]
 		if !ok {
 			continue

@@ -7,6 +7,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"vigil/kubelet/allocation"
 )
 
 // BenchmarkRound measures a round of a worker whose pod has nothing to do, beside what runtime and parts cost.
@@ -16,7 +18,7 @@ func BenchmarkRound(b *testing.B) {
 	k := &Kubelet{workers: map[types.UID]*worker{}}
 	k.config = Config{Runtime: newStill()}.withDefaults()
 	k.status = newStatusManager(nil, slog.New(slog.DiscardHandler), &k.running)
-	k.allocations = openAllocations("", k.config.Logger)
+	k.allocations = allocation.Open("", k.config.Logger)
 	w := newWorker(k, pod)
 	round := func() {
 		if _, done := w.sync(b.Context(), pod, false); done {

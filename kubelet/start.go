@@ -190,7 +190,7 @@ func (l *launch) startContainer(ctx context.Context, c *corev1.Container, image 
 	if err != nil {
 		return asContainerError("CreateContainerConfigError", err)
 	}
-	k.allocations.actuate(l.uid, c)
+	k.allocations.Actuate(l.uid, c)
 	options.Attempt, options.ImageID = l.now.nextAttempt(l.pod, c.Name), image.ID
 	id, err := k.config.Runtime.CreateContainer(ctx, l.pod, c, options)
 	if err != nil {

@@ -9,6 +9,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"vigil/kubelet/manifests"
 )
 
 // statics are the pods of manifests and what shows them in the API: each has a mirror pod of its name there, whose annotation
@@ -28,7 +30,7 @@ func nameOf(pod *corev1.Pod) types.NamespacedName {
 
 // followManifests starts and ends pods as manifests say, until ctx ends.
 func (k *Kubelet) followManifests(ctx context.Context) {
-	newManifests(k.config.StaticPodPath, k.config.NodeName, k.config.Logger).run(ctx, func(pods map[types.UID]*corev1.Pod) {
+	manifests.New(k.config.StaticPodPath, k.config.NodeName, k.config.Logger).Run(ctx, func(pods map[types.UID]*corev1.Pod) {
 		k.statics.mu.Lock()
 		before := k.statics.wanted
 		k.statics.wanted = pods
@@ -73,7 +75,7 @@ func (k *Kubelet) startStatics(ctx context.Context) {
 		if taken {
 			continue
 		}
-		if mirror := k.statics.mirrors[nameOf(pod)]; mirror != nil && mirror.Annotations[mirrorAnnotation] == pod.Annotations[hashAnnotation] {
+		if mirror := k.statics.mirrors[nameOf(pod)]; mirror != nil && mirror.Annotations[manifests.MirrorAnnotation] == pod.Annotations[manifests.HashAnnotation] {
 			k.status.mirror(pod, mirror)
 		}
 		k.update(ctx, pod)
@@ -91,7 +93,7 @@ func (k *Kubelet) staticEnded(ctx context.Context) {
 
 // mirrored takes note of an object of the API that mirrors a pod, and says whether it is one.
 func (k *Kubelet) mirrored(pod *corev1.Pod) bool {
-	if _, ok := pod.Annotations[mirrorAnnotation]; !ok {
+	if _, ok := pod.Annotations[manifests.MirrorAnnotation]; !ok {
 		return false
 	}
 	k.statics.mu.Lock()
@@ -103,7 +105,7 @@ func (k *Kubelet) mirrored(pod *corev1.Pod) bool {
 
 // unmirrored is mirrored for an object that is gone.
 func (k *Kubelet) unmirrored(pod *corev1.Pod) bool {
-	if _, ok := pod.Annotations[mirrorAnnotation]; !ok {
+	if _, ok := pod.Annotations[manifests.MirrorAnnotation]; !ok {
 		return false
 	}
 	k.statics.mu.Lock()
@@ -134,7 +136,7 @@ func (k *Kubelet) keepMirror(ctx context.Context, pod *corev1.Pod) error {
 	mirror := k.statics.mirrors[nameOf(pod)]
 	k.statics.mu.Unlock()
 	if mirror != nil {
-		if mirror.DeletionTimestamp == nil && mirror.Annotations[mirrorAnnotation] == pod.Annotations[hashAnnotation] {
+		if mirror.DeletionTimestamp == nil && mirror.Annotations[manifests.MirrorAnnotation] == pod.Annotations[manifests.HashAnnotation] {
 			k.status.mirror(pod, mirror)
 			return nil
 		}
@@ -147,7 +149,7 @@ func (k *Kubelet) keepMirror(ctx context.Context, pod *corev1.Pod) error {
 	yes := true
 	mirror = pod.DeepCopy()
 	mirror.UID, mirror.Status = "", corev1.PodStatus{}
-	mirror.Annotations[mirrorAnnotation] = pod.Annotations[hashAnnotation]
+	mirror.Annotations[manifests.MirrorAnnotation] = pod.Annotations[manifests.HashAnnotation]
 	mirror.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Node", Name: k.config.NodeName, UID: owner, Controller: &yes}}
 	_, err = k.client.CoreV1().Pods(pod.Namespace).Create(ctx, mirror, metav1.CreateOptions{})
 	if err != nil && !apierrors.IsAlreadyExists(err) {

@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
-	"strconv"
 	"sync"
 	"time"
 
@@ -20,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
 
 	"vigil/internal/panics"
+	"vigil/kubelet/internal/resourceversion"
 )
 
 const (
@@ -136,7 +136,7 @@ func (m *statusManager) recordLocked(pod *corev1.Pod) *podRecord {
 
 // see takes note of an object that is newer than the one known.
 func (r *podRecord) see(pod *corev1.Pod) {
-	if !r.static && olderVersion(r.pod.version, pod.ResourceVersion) {
+	if !r.static && resourceversion.IsOlder(r.pod.version, pod.ResourceVersion) {
 		r.pod = apiPodOf(pod)
 	}
 }
@@ -153,7 +153,7 @@ func (m *statusManager) mirror(pod, mirror *corev1.Pod) {
 	case r.pod == nil:
 		r.want = remember(r.want, mirror.Status)
 		r.pod = apiPodOf(mirror)
-	case r.pod.uid != mirror.UID || olderVersion(r.pod.version, mirror.ResourceVersion):
+	case r.pod.uid != mirror.UID || resourceversion.IsOlder(r.pod.version, mirror.ResourceVersion):
 		r.pod = apiPodOf(mirror)
 	}
 	if !r.queued && r.wants && !r.asWanted() {
@@ -353,7 +353,7 @@ func (m *statusManager) writeNewest(ctx context.Context, uid types.UID, r *podRe
 		time.AfterFunc(retryDelay, func() { m.retry(uid, r) })
 		return false
 	}
-	if olderVersion(r.pod.version, updated.ResourceVersion) {
+	if resourceversion.IsOlder(r.pod.version, updated.ResourceVersion) {
 		r.pod = apiPodOf(updated)
 	}
 	if r.sets == sets || r.asWanted() { // what the API server has made of it, it would make of it again
@@ -445,11 +445,4 @@ func replacedLists(have, want *corev1.PodStatus) map[string]any {
 		*list.have, *list.want = nil, nil
 	}
 	return replaced
-}
-
-// olderVersion says that a is an older resource version than b, or is none. Without b nothing is older.
-func olderVersion(a, b string) bool {
-	x, errX := strconv.ParseUint(a, 10, 64)
-	y, errY := strconv.ParseUint(b, 10, 64)
-	return errY == nil && (errX != nil || x < y)
 }

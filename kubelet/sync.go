@@ -45,7 +45,7 @@ func (w *worker) observe(ctx context.Context, pod *corev1.Pod) (observed, error)
 
 // sort tells the newest attempts from those before.
 func (w *worker) sort(pod *corev1.Pod, sandbox *Sandbox, all []*Container) observed {
-	o := observed{sandbox: sandbox, actuated: w.kubelet.allocations.actuated(w.uid), containers: map[string]*Container{}, previous: map[string]*Container{}}
+	o := observed{sandbox: sandbox, actuated: w.kubelet.allocations.Actuated(w.uid), containers: map[string]*Container{}, previous: map[string]*Container{}}
 	for _, c := range all {
 		here := c.SandboxID == "" || sandbox != nil && c.SandboxID == sandbox.ID
 		switch {
@@ -156,7 +156,7 @@ func (w *worker) reportObserved(pod *corev1.Pod, now observed, final bool) {
 
 func (w *worker) statusOf(pod *corev1.Pod, now observed, final bool) corev1.PodStatus {
 	k := w.kubelet
-	return w.podStatus(k.allocations.allocated(k.status.latest(pod)), now, final)
+	return w.podStatus(k.allocations.Allocated(k.status.latest(pod)), now, final)
 }
 
 // advance starts whatever should run and does not, and ends what should not run any more.

@@ -9,6 +9,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"vigil/kubelet/internal/podcontainers"
 )
 
 // minimumGrace is what every container is given (kuberuntime_container.go minimumGracePeriodInSeconds).
@@ -64,7 +66,7 @@ func (w *worker) end(ctx context.Context, pod *corev1.Pod, now observed, grace t
 }
 
 func (w *worker) announce(pod *corev1.Pod, now observed) {
-	for c := range allContainers(pod) {
+	for c := range podcontainers.All(pod) {
 		if have := now.containers[c.Name]; have != nil && have.State == ContainerRunning {
 			w.kubelet.recorder.Eventf(containerReference(pod, c), corev1.EventTypeNormal, "Killing", "Stopping container %s", c.Name)
 		}
@@ -84,7 +86,7 @@ type turn struct {
 func (w *worker) stopAll(ctx context.Context, pod *corev1.Pod, now observed, grace time.Duration) error {
 	var own, sidecars []*turn // sidecars: in the order of their ends
 	known := map[string]bool{}
-	for c := range allContainers(pod) {
+	for c := range podcontainers.All(pod) {
 		known[c.Name] = true
 		have := now.containers[c.Name]
 		if have == nil || have.State != ContainerRunning {
@@ -254,7 +256,7 @@ func (w *worker) clean(ctx context.Context, pod *corev1.Pod) (time.Duration, boo
 		return retryDelay, false
 	}
 	w.cleaned = true
-	w.kubelet.allocations.forget(w.uid)
+	w.kubelet.allocations.Forget(w.uid)
 	w.evictionDone()
 	return 0, true
 }

@@ -12,6 +12,7 @@ import (
 
 	"vigil/informer"
 	"vigil/internal/panics"
+	"vigil/kubelet/manifests"
 )
 
 // resyncPeriod is how often a worker looks at its pod when nothing happens.
@@ -73,8 +74,8 @@ func (k *Kubelet) add(ctx context.Context, pod *corev1.Pod, initial bool) {
 	if k.mirrored(pod) {
 		return
 	}
-	if _, claims := pod.Annotations[sourceAnnotation]; claims { // to be from a manifest: who may write pods could take others' places so
-		pod.Annotations[sourceAnnotation] = "api"
+	if _, claims := pod.Annotations[manifests.SourceAnnotation]; claims { // to be from a manifest: who may write pods could take others' places so
+		pod.Annotations[manifests.SourceAnnotation] = "api"
 	}
 	if restorer, ok := k.config.Runtime.(Restorer); ok && initial {
 		restorer.Restore(pod)

@@ -27,7 +27,9 @@ var opening = map[string]map[string]bool{
 
 // trusted are the places that open files without this package, by directory or file below kubelet/, with the reason why no container writes there.
 var trusted = map[string]string{
-	"allocations.go":                 "the kubelet's own file in its root directory",
+	"allocation":                     "the kubelet's own file in its root directory",
+	"configfile":                     "the administrator's configuration",
+	"node/machine_linux.go":          "a file of the kernel",
 	"start.go":                       "makes a termination message file under a new name, in a directory of the kubelet's",
 	"userns.go":                      "writes its own file in the pod's directory, which no container sees",
 	"cgroups":                        "files of the kernel",

@@ -1,4 +1,4 @@
-package kubelet
+package allocation
 
 import (
 	"encoding/json"
@@ -13,13 +13,15 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/types"
+
+	"vigil/kubelet/internal/podcontainers"
 )
 
-// allocations remember how much of the node its pods were given, which is less or more than they ask for while a resize is not
+// Allocations remember how much of the node its pods were given, which is less or more than they ask for while a resize is not
 // decided (KEP-1287). They are kept in a file, so that a kubelet that is started again gives no room away twice:
 //
 //	{"<uid>": {"containers": {"<name>": {requests, limits}}, "actuated": {"<name>": {requests, limits}}, "pod": {requests, limits}}}
-type allocations struct {
+type Allocations struct {
 	file   string // "": they are not kept
 	logger *slog.Logger
 
@@ -34,9 +36,9 @@ type allocation struct {
 	Pod        *corev1.ResourceRequirements           `json:"pod,omitempty"`      // of all containers together
 }
 
-// openAllocations reads what was kept below a kubelet's root directory; "" for none.
-func openAllocations(rootDir string, logger *slog.Logger) *allocations {
-	a := &allocations{logger: logger, pods: map[types.UID]allocation{}}
+// Open reads what was kept below a kubelet's root directory; "" for none.
+func Open(rootDir string, logger *slog.Logger) *Allocations {
+	a := &Allocations{logger: logger, pods: map[types.UID]allocation{}}
 	if rootDir == "" {
 		return a
 	}
@@ -52,43 +54,43 @@ func openAllocations(rootDir string, logger *slog.Logger) *allocations {
 	return a
 }
 
-// knows says whether a pod was admitted.
-func (a *allocations) knows(uid types.UID) bool {
+// Knows says whether a pod was admitted.
+func (a *Allocations) Knows(uid types.UID) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	_, ok := a.pods[uid]
 	return ok
 }
 
-// admit gives a pod what it asks for, unless it was given something before.
-func (a *allocations) admit(pod *corev1.Pod) {
-	if a.knows(pod.UID) {
+// Admit gives a pod what it asks for, unless it was given something before.
+func (a *Allocations) Admit(pod *corev1.Pod) {
+	if a.Knows(pod.UID) {
 		return
 	}
-	a.give(pod)
+	a.Give(pod)
 }
 
-// give gives a pod what it asks for.
-func (a *allocations) give(pod *corev1.Pod) {
+// Give gives a pod what it asks for.
+func (a *Allocations) Give(pod *corev1.Pod) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	given := allocation{Containers: map[string]corev1.ResourceRequirements{}, Actuated: a.pods[pod.UID].Actuated, Pod: pod.Spec.Resources}
-	for c := range allContainers(pod) {
+	for c := range podcontainers.All(pod) {
 		if len(c.Resources.Requests)+len(c.Resources.Limits) > 0 {
-			given.Containers[c.Name] = withoutClaims(c.Resources)
+			given.Containers[c.Name] = WithoutClaims(c.Resources)
 		}
 	}
 	a.pods[pod.UID] = given
 	a.keepLocked()
 }
 
-// actuate notes with what a container runs.
-func (a *allocations) actuate(uid types.UID, c *corev1.Container) {
+// Actuate notes with what a container runs.
+func (a *Allocations) Actuate(uid types.UID, c *corev1.Container) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	given, ok := a.pods[uid]
 	had, has := given.Actuated[c.Name]
-	want := withoutClaims(c.Resources)
+	want := WithoutClaims(c.Resources)
 	if !ok || has && apiequality.Semantic.DeepEqual(had, want) || !has && len(want.Requests)+len(want.Limits) == 0 {
 		return
 	}
@@ -101,14 +103,15 @@ func (a *allocations) actuate(uid types.UID, c *corev1.Container) {
 	a.keepLocked()
 }
 
-// actuated says with what the containers of a pod run. Containers of which nothing is known are not in it.
-func (a *allocations) actuated(uid types.UID) map[string]corev1.ResourceRequirements {
+// Actuated says with what the containers of a pod run. Containers of which nothing is known are not in it.
+func (a *Allocations) Actuated(uid types.UID) map[string]corev1.ResourceRequirements {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.pods[uid].Actuated
 }
 
-func (a *allocations) forget(uid types.UID) {
+// Forget takes back what a pod was given.
+func (a *Allocations) Forget(uid types.UID) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if _, ok := a.pods[uid]; ok {
@@ -117,8 +120,8 @@ func (a *allocations) forget(uid types.UID) {
 	}
 }
 
-// allocated returns the pod with what it was given in place of what it asks for; the same pod when that is no different.
-func (a *allocations) allocated(pod *corev1.Pod) *corev1.Pod {
+// Allocated returns the pod with what it was given in place of what it asks for; the same pod when that is no different.
+func (a *Allocations) Allocated(pod *corev1.Pod) *corev1.Pod {
 	a.mu.Lock()
 	given, ok := a.pods[pod.UID]
 	a.mu.Unlock()
@@ -126,7 +129,7 @@ func (a *allocations) allocated(pod *corev1.Pod) *corev1.Pod {
 		return pod
 	}
 	same := apiequality.Semantic.DeepEqual(given.Pod, pod.Spec.Resources)
-	for c := range allContainers(pod) {
+	for c := range podcontainers.All(pod) {
 		same = same && given.is(c)
 	}
 	if same {
@@ -148,16 +151,17 @@ func (a *allocations) allocated(pod *corev1.Pod) *corev1.Pod {
 }
 
 func (g allocation) is(c *corev1.Container) bool {
-	return apiequality.Semantic.DeepEqual(g.Containers[c.Name], withoutClaims(c.Resources))
+	return apiequality.Semantic.DeepEqual(g.Containers[c.Name], WithoutClaims(c.Resources))
 }
 
-func withoutClaims(r corev1.ResourceRequirements) corev1.ResourceRequirements {
+// WithoutClaims are the requests and limits alone: claims cannot be resized.
+func WithoutClaims(r corev1.ResourceRequirements) corev1.ResourceRequirements {
 	r.Claims = nil
 	return r
 }
 
 // keepLocked writes the file. What cannot be written is lost with this process only.
-func (a *allocations) keepLocked() {
+func (a *Allocations) keepLocked() {
 	if a.file == "" {
 		return
 	}
@@ -166,7 +170,7 @@ func (a *allocations) keepLocked() {
 	}
 }
 
-func (a *allocations) write() error {
+func (a *Allocations) write() error {
 	data, err := json.Marshal(a.pods)
 	if err != nil {
 		return fmt.Errorf("encode allocations: %w", err)
@@ -180,8 +184,8 @@ func (a *allocations) write() error {
 	return os.Rename(a.file+".tmp", a.file)
 }
 
-// all lists the pods that were given something.
-func (a *allocations) all() []types.UID {
+// All lists the pods that were given something.
+func (a *Allocations) All() []types.UID {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return slices.Collect(maps.Keys(a.pods))

@@ -1,4 +1,4 @@
-package kubelet
+package manifests
 
 import (
 	"context"
@@ -22,15 +22,16 @@ import (
 	"vigil/internal/panics"
 	"vigil/kinds"
 	"vigil/kinds/core"
+	"vigil/kubelet/internal/podcontainers"
 	"vigil/kubelet/untrusted"
 )
 
 // Annotations of pods from manifests and of the objects in the API that show them (pkg/kubelet/types/pod_update.go).
 const (
-	sourceAnnotation = "kubernetes.io/config.source"
-	hashAnnotation   = "kubernetes.io/config.hash"
-	seenAnnotation   = "kubernetes.io/config.seen"
-	mirrorAnnotation = "kubernetes.io/config.mirror"
+	SourceAnnotation = "kubernetes.io/config.source" // "file"; what the API server sends is no manifest's, whatever it says
+	HashAnnotation   = "kubernetes.io/config.hash"   // names the content of the manifest
+	SeenAnnotation   = "kubernetes.io/config.seen"   // when the kubelet read it first
+	MirrorAnnotation = "kubernetes.io/config.mirror" // of an object in the API: the hash of the pod that it shows
 )
 
 // manifestLimit is how large a manifest may be, in bytes (pkg/kubelet/config: maxConfigLength).
@@ -39,9 +40,9 @@ const manifestLimit = 10 << 20
 // manifestPeriod is how often manifests are read when nobody tells of a change (--file-check-frequency).
 const manifestPeriod = 20 * time.Second
 
-// manifests reads the pods that run on a node whatever the API server says, from a directory of files or from one file, each a Pod
+// Reader reads the pods that run on a node whatever the API server says, from a directory of files or from one file, each a Pod
 // in YAML or JSON. Names that begin with a dot are left out. A file that is wrong is left out too, and logged when it changes.
-type manifests struct {
+type Reader struct {
 	path, node string
 	logger     *slog.Logger
 
@@ -50,12 +51,13 @@ type manifests struct {
 	told map[string]string         // what was wrong with a file
 }
 
-func newManifests(path, node string, logger *slog.Logger) *manifests {
-	return &manifests{path: path, node: node, logger: logger, pod: core.Pod(), seen: map[types.UID]*corev1.Pod{}, told: map[string]string{}}
+// New makes a Reader of the manifests at a path, for the node of a name.
+func New(path, node string, logger *slog.Logger) *Reader {
+	return &Reader{path: path, node: node, logger: logger, pod: core.Pod(), seen: map[types.UID]*corev1.Pod{}, told: map[string]string{}}
 }
 
-// run calls changed with all pods, at once and whenever there may be others, until ctx ends.
-func (m *manifests) run(ctx context.Context, changed func(map[types.UID]*corev1.Pod)) {
+// Run calls changed with all pods, at once and whenever there may be others, until ctx ends.
+func (m *Reader) Run(ctx context.Context, changed func(map[types.UID]*corev1.Pod)) {
 	watcher, err := fsnotify.NewWatcher()
 	var events <-chan fsnotify.Event
 	if err == nil {
@@ -99,7 +101,7 @@ func settle(events <-chan fsnotify.Event) {
 }
 
 // read reads all pods. A path that is not there has none.
-func (m *manifests) read() (map[types.UID]*corev1.Pod, error) {
+func (m *Reader) read() (map[types.UID]*corev1.Pod, error) {
 	info, err := os.Stat(m.path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -148,7 +150,7 @@ func (m *manifests) read() (map[types.UID]*corev1.Pod, error) {
 }
 
 // readFile reads one pod; nil for what is no regular file. The warnings are of fields that were dropped.
-func (m *manifests) readFile(file string) (pod *corev1.Pod, warnings []string, err error) {
+func (m *Reader) readFile(file string) (pod *corev1.Pod, warnings []string, err error) {
 	path, err := filepath.EvalSymlinks(file) // a manifest may be a link to one
 	if err != nil {
 		return nil, nil, err
@@ -174,7 +176,7 @@ func (m *manifests) readFile(file string) (pod *corev1.Pod, warnings []string, e
 }
 
 // complete makes of what a file says what the API server would have made, and what tells that it did not (config/common.go).
-func (m *manifests) complete(pod *corev1.Pod, file string) error {
+func (m *Reader) complete(pod *corev1.Pod, file string) error {
 	if pod.UID == "" {
 		hash := md5.New() // it names, it protects nothing
 		if err := json.NewEncoder(hash).Encode(pod); err != nil {
@@ -194,9 +196,9 @@ func (m *manifests) complete(pod *corev1.Pod, file string) error {
 	if pod.Annotations == nil {
 		pod.Annotations = map[string]string{}
 	}
-	pod.Annotations[sourceAnnotation] = "file"
-	pod.Annotations[hashAnnotation] = string(pod.UID)
-	delete(pod.Annotations, mirrorAnnotation) // of a manifest that was read off a mirror: this is the pod itself
+	pod.Annotations[SourceAnnotation] = "file"
+	pod.Annotations[HashAnnotation] = string(pod.UID)
+	delete(pod.Annotations, MirrorAnnotation) // of a manifest that was read off a mirror: this is the pod itself
 	pod.Spec.Tolerations = append(pod.Spec.Tolerations, corev1.Toleration{Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute})
 	m.pod.Default(pod)
 	if wrong := m.pod.Validate(pod); len(wrong) > 0 {
@@ -205,7 +207,7 @@ func (m *manifests) complete(pod *corev1.Pod, file string) error {
 	if kind := references(pod); kind != "" {
 		return fmt.Errorf("static pods may not reference %s", kind)
 	}
-	pod.Annotations[seenAnnotation] = time.Now().Format(time.RFC3339Nano)
+	pod.Annotations[SeenAnnotation] = time.Now().Format(time.RFC3339Nano)
 	pod.Status.Phase = corev1.PodPending
 	return nil
 }
@@ -221,7 +223,7 @@ func references(pod *corev1.Pod) string {
 	if len(pod.Spec.ResourceClaims) > 0 {
 		return "resourceclaims"
 	}
-	for c := range allContainers(pod) {
+	for c := range podcontainers.All(pod) {
 		for _, from := range c.EnvFrom {
 			switch {
 			case from.SecretRef != nil:

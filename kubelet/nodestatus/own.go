@@ -1,4 +1,4 @@
-package kubelet
+package nodestatus
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"vigil/informer"
+	"vigil/kubelet/internal/resourceversion"
 )
 
 // ownNode is the informer for the one Node that is this kubelet's.
@@ -20,15 +21,15 @@ func ownNode(factory *informer.Factory, name string) *informer.Informer {
 
 // known returns the Node as the API server has it. The watch has brought it, so that a node to which nothing happens asks nothing. The
 // server is asked for a Node that the watch does not show: it was deleted, the watch has not begun, or the last write has not come back.
-func (n *nodeReporter) known(ctx context.Context) (*corev1.Node, error) {
-	if object, ok := n.nodes.Indexer().Get("", n.config.NodeName); ok && !olderVersion(object.ResourceVersion(), n.written) {
+func (n *Reporter) known(ctx context.Context) (*corev1.Node, error) {
+	if object, ok := n.nodes.Indexer().Get("", n.config.NodeName); ok && !resourceversion.IsOlder(object.ResourceVersion(), n.written) {
 		return informer.As[*corev1.Node](object)
 	}
-	return n.client.CoreV1().Nodes().Get(ctx, n.config.NodeName, metav1.GetOptions{ResourceVersion: "0"})
+	return n.config.Client.CoreV1().Nodes().Get(ctx, n.config.NodeName, metav1.GetOptions{ResourceVersion: "0"})
 }
 
-// WaitForNode waits until the API server has this kubelet's Node and it is as wanted, and returns it. It fails with ctx.
-func (k *Kubelet) WaitForNode(ctx context.Context, wanted func(*corev1.Node) bool) (*corev1.Node, error) {
+// Wait waits until the API server has this kubelet's Node and it is as wanted, and returns it. It fails with ctx.
+func (n *Reporter) Wait(ctx context.Context, wanted func(*corev1.Node) bool) (*corev1.Node, error) {
 	found := make(chan *corev1.Node, 1)
 	look := func(node *corev1.Node) {
 		if wanted(node) {
@@ -38,7 +39,7 @@ func (k *Kubelet) WaitForNode(ctx context.Context, wanted func(*corev1.Node) boo
 			}
 		}
 	}
-	watching := k.node.nodes.AddHandler(informer.Handler[*corev1.Node]{
+	watching := n.nodes.AddHandler(informer.Handler[*corev1.Node]{
 		OnAdd:    func(node *corev1.Node, _ bool) { look(node) },
 		OnUpdate: func(_, node *corev1.Node) { look(node) },
 	}.EventHandler())
@@ -47,6 +48,6 @@ func (k *Kubelet) WaitForNode(ctx context.Context, wanted func(*corev1.Node) boo
 	case node := <-found:
 		return node, nil
 	case <-ctx.Done():
-		return nil, fmt.Errorf("wait for node %s: %w", k.config.NodeName, context.Cause(ctx))
+		return nil, fmt.Errorf("wait for node %s: %w", n.config.NodeName, context.Cause(ctx))
 	}
 }

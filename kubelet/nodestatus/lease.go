@@ -1,4 +1,4 @@
-package kubelet
+package nodestatus
 
 import (
 	"context"
@@ -10,20 +10,18 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// lease renews the node's Lease in kube-node-lease, which says that the node is alive at the cost of a few hundred bytes
+// Lease renews the node's Lease in kube-node-lease, which says that the node is alive at the cost of a few hundred bytes
 // (KEP-589).
-type lease struct {
+type Lease struct {
 	config Config
-	client clients
 	latest *coordinationv1.Lease // as last written; nil: not known
 }
 
-func newLease(config Config, client clients) *lease {
-	return &lease{config: config, client: client}
-}
+// NewLease makes a Lease, which writes nothing before Keep.
+func NewLease(config Config) *Lease { return &Lease{config: config} }
 
-// keep renews and says when to do it again: after a quarter of the lease's duration, sooner after a failure.
-func (l *lease) keep(ctx context.Context) (wait time.Duration) {
+// Keep renews and says when to do it again: after a quarter of the lease's duration, sooner after a failure.
+func (l *Lease) Keep(ctx context.Context) (wait time.Duration) {
 	period := l.config.LeaseDuration / 4
 	if err := l.renew(ctx); err != nil && ctx.Err() == nil {
 		l.config.Logger.Warn("the kubelet could not renew the node's lease; it tries again: without a lease the node counts as unreachable", "node", l.config.NodeName, "error", err)
@@ -33,8 +31,8 @@ func (l *lease) keep(ctx context.Context) (wait time.Duration) {
 	return period
 }
 
-func (l *lease) renew(ctx context.Context) error {
-	leases := l.client.CoordinationV1().Leases(corev1.NamespaceNodeLease)
+func (l *Lease) renew(ctx context.Context) error {
+	leases := l.config.Client.CoordinationV1().Leases(corev1.NamespaceNodeLease)
 	if l.latest == nil {
 		found, err := leases.Get(ctx, l.config.NodeName, metav1.GetOptions{})
 		if apierrors.IsNotFound(err) {
@@ -63,8 +61,8 @@ func (l *lease) renew(ctx context.Context) error {
 }
 
 // fresh makes the first Lease, owned by the Node so that it goes when the Node does.
-func (l *lease) fresh(ctx context.Context) (*coordinationv1.Lease, error) {
-	node, err := l.client.CoreV1().Nodes().Get(ctx, l.config.NodeName, metav1.GetOptions{})
+func (l *Lease) fresh(ctx context.Context) (*coordinationv1.Lease, error) {
+	node, err := l.config.Client.CoreV1().Nodes().Get(ctx, l.config.NodeName, metav1.GetOptions{})
 	if err != nil {
 		return nil, err
 	}

@@ -1,4 +1,4 @@
-package kubelet
+package nodestatus
 
 import (
 	corev1 "k8s.io/api/core/v1"
@@ -13,20 +13,20 @@ var pressures = map[corev1.NodeConditionType]struct{ short, enough string }{
 }
 
 // reference names the Node as upstream's events do: by its name also where a UID is meant.
-func (n *nodeReporter) reference() *corev1.ObjectReference {
+func (n *Reporter) reference() *corev1.ObjectReference {
 	return &corev1.ObjectReference{Kind: "Node", Name: n.config.NodeName, UID: types.UID(n.config.NodeName)}
 }
 
 // tell makes events of what has changed about the node. before is the Node as the API server had it, without a status when it is new.
 // A kubelet that starts also tells what the node has enough of. On nodes where nobody measures there is nothing to tell of that.
-func (n *nodeReporter) tell(before *corev1.Node, status *corev1.NodeStatus) {
+func (n *Reporter) tell(before *corev1.Node, status *corev1.NodeStatus) {
 	conditions := before.Status.Conditions
 	if !n.told {
-		n.recorder.Event(n.reference(), corev1.EventTypeNormal, "Starting", "Starting kubelet.")
+		n.config.Recorder.Event(n.reference(), corev1.EventTypeNormal, "Starting", "Starting kubelet.")
 		n.told, conditions = true, nil
 	}
 	if had, has := before.Status.NodeInfo.BootID, status.NodeInfo.BootID; had != "" && has != "" && had != has {
-		n.recorder.Eventf(n.reference(), corev1.EventTypeWarning, "Rebooted", "Node %s has been rebooted, boot id: %s", n.config.NodeName, has)
+		n.config.Recorder.Eventf(n.reference(), corev1.EventTypeWarning, "Rebooted", "Node %s has been rebooted, boot id: %s", n.config.NodeName, has)
 	}
 	if n.config.Describe != nil {
 		n.tellPressures(conditions, status)
@@ -37,14 +37,14 @@ func (n *nodeReporter) tell(before *corev1.Node, status *corev1.NodeStatus) {
 }
 
 // tellSchedulable makes an event when the node was cordoned or uncordoned.
-func (n *nodeReporter) tellSchedulable(node *corev1.Node) {
+func (n *Reporter) tellSchedulable(node *corev1.Node) {
 	if node.Spec.Unschedulable != n.unschedulable {
 		n.unschedulable = node.Spec.Unschedulable
 		n.statusIsNow(either(n.unschedulable, "NodeNotSchedulable", "NodeSchedulable"))
 	}
 }
 
-func (n *nodeReporter) tellPressures(before []corev1.NodeCondition, status *corev1.NodeStatus) {
+func (n *Reporter) tellPressures(before []corev1.NodeCondition, status *corev1.NodeStatus) {
 	for i := range status.Conditions {
 		c := &status.Conditions[i]
 		reasons, is := pressures[c.Type]
@@ -54,8 +54,8 @@ func (n *nodeReporter) tellPressures(before []corev1.NodeCondition, status *core
 	}
 }
 
-func (n *nodeReporter) statusIsNow(reason string) {
-	n.recorder.Eventf(n.reference(), corev1.EventTypeNormal, reason, "Node %s status is now: %s", n.config.NodeName, reason)
+func (n *Reporter) statusIsNow(reason string) {
+	n.config.Recorder.Eventf(n.reference(), corev1.EventTypeNormal, reason, "Node %s status is now: %s", n.config.NodeName, reason)
 }
 
 // nodeCondition finds the condition of a type; nil when there is none.
