@@ -103,6 +103,9 @@ func (s *Segment) ensurePort(i int, node, path string) error {
 		return err
 	}
 	defer handle.Close()
+	if err := s.removeLostPort(node, path); err != nil {
+		return err
+	}
 	port, err := netlink.LinkByName(s.port(node))
 	if errors.As(err, &netlink.LinkNotFoundError{}) {
 		attributes := netlink.NewLinkAttrs()
@@ -137,6 +140,19 @@ func (s *Segment) ensurePort(i int, node, path string) error {
 		}
 		return nil
 	})
+}
+
+// removeLostPort removes a node's link when its other end is not in the node's namespace: it is in a former one, which lives until the last process in
+// it has ended and the kernel has cleared it away.
+func (s *Segment) removeLostPort(node, path string) error {
+	err := InNamespace(path, func() error {
+		_, err := netlink.LinkByName("eth0")
+		return err
+	})
+	if errors.As(err, &netlink.LinkNotFoundError{}) {
+		return removeLink(s.port(node))
+	}
+	return err
 }
 
 // InNamespace runs do on a thread that is in a network namespace and ends with it. Sockets that do opens and processes that it starts

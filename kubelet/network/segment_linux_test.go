@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/vishvananda/netns"
+
 	"vigil/internal/nstest"
 )
 
@@ -16,6 +18,34 @@ func enter(path string) func(testing.TB, func()) {
 			t.Fatal(err)
 		}
 	}
+}
+
+// A node's link is made anew when its namespace was: the former one may still live, with the other end of the link in it.
+func TestSegment_NamespaceIsAnother(t *testing.T) {
+	nstest.Need(t)
+	owner := filepath.Join(t.TempDir(), "data")
+	s := NewSegment(owner)
+	t.Cleanup(func() { _ = Remove(owner) })
+	if err := s.Ensure(); err != nil {
+		t.Fatal(err)
+	}
+	path, err := s.Join(1, "node-2")
+	if err != nil {
+		t.Fatal(err)
+	}
+	former, err := netns.GetFromPath(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer former.Close()
+	if err := removeNamespace(path); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Join(1, "node-2"); err != nil {
+		t.Fatal(err)
+	}
+	there := serve(t, enter(path), netip.AddrPortFrom(s.Address(1), 0).String())
+	seenAs(t, "machine to node", outside, there, s.Address(0).String())
 }
 
 func TestSegment(t *testing.T) {
