@@ -24,7 +24,7 @@ MODULES := runtimes test bench bench/peer bench/etcd cmd/vigil/early
 AT_ONCE := $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) + 1)))
 
 # Rooms of which goroutines share memory. Their tests run with the race detector, too, without those that take long by the clock.
-RACE := ./watchcache/... ./h2 ./informer/... ./object ./store ./apiserver ./kubelet ./scheduler ./controllers/deployment ./controllers/replicaset
+RACE := ./watchcache/... ./h2 ./informer/... ./object ./store ./apiserver ./kubelet ./kubelet/prober ./scheduler ./controllers/deployment ./controllers/replicaset
 
 .PHONY: up build runtime test race lint vet staticcheck bench bench-sources clean
 

@@ -5,6 +5,8 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"vigil/kubelet/prober"
 )
 
 // actions are what a pod needs next, in the order of their fields. They follow upstream's computePodActions
@@ -27,20 +29,12 @@ type kill struct {
 	grace     *int64 // seconds, of the probe that has failed; nil: the pod's
 }
 
-// health is what probes say of a container that runs.
-type health struct {
-	started bool   // its startup probe has succeeded, or it has none
-	ready   bool   // its readiness probe has, or it has none
-	failed  string // what it is to be killed for: "failed liveness probe"; "" while it is good
-	grace   *int64 // seconds that the failed probe gives it
-}
-
 // healthOf is the health of a container that runs.
-func (o observed) healthOf(c *Container) health {
+func (o observed) healthOf(c *Container) prober.Health {
 	if h, ok := o.health[c.ID]; ok {
 		return h
 	}
-	return health{started: true, ready: true}
+	return prober.Health{Started: true, Ready: true}
 }
 
 // compute decides what to do about a pod that should run, of which the runtime shows now.
@@ -159,7 +153,7 @@ func (a *actions) computeInit(pod *corev1.Pod, now observed) (initialized bool) 
 			if !sidecar(c) {
 				break
 			}
-			if h := now.healthOf(have); h.started {
+			if h := now.healthOf(have); h.Started {
 				next()
 			}
 			if k, _ := unwanted(pod, c, now, have, "Init container"); k != nil {
@@ -184,8 +178,8 @@ func unwanted(pod *corev1.Pod, c *corev1.Container, now observed, have *Containe
 		message, again = fmt.Sprintf("%s %s definition changed", kind, c.Name), true // whatever the restart policy says
 	} else if restartToResize(c, now.actuated[c.Name]) {
 		return &kill{container: have, spec: c, message: fmt.Sprintf("Container %s resize requires restart", c.Name)}, true
-	} else if h := now.healthOf(have); h.failed != "" {
-		message, grace, again = fmt.Sprintf("%s %s %s", kind, c.Name, h.failed), h.grace, mayRestart(pod, c)
+	} else if h := now.healthOf(have); h.Failed != "" {
+		message, grace, again = fmt.Sprintf("%s %s %s", kind, c.Name, h.Failed), h.Grace, mayRestart(pod, c)
 	} else {
 		return nil, false
 	}

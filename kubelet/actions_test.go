@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"vigil/kubelet/internal/podcontainers"
+	"vigil/kubelet/prober"
 )
 
 // describe writes actions down: "sandbox; init i; start a b; kill b: why".
@@ -40,8 +41,8 @@ func describe(a actions) string {
 func TestCompute(t *testing.T) {
 	noSandbox := func(now *observed) { now.sandbox = nil }
 	dead := func(now *observed) { now.sandbox.Ready = false }
-	healthIs := func(name string, h health) func(*observed) {
-		return func(now *observed) { now.health = map[string]health{"id-" + name: h} }
+	healthIs := func(name string, h prober.Health) func(*observed) {
+		return func(now *observed) { now.health = map[string]prober.Health{"id-" + name: h} }
 	}
 	secondSidecar := func(p *corev1.Pod) {
 		other := p.Spec.InitContainers[len(p.Spec.InitContainers)-1]
@@ -99,21 +100,21 @@ func TestCompute(t *testing.T) {
 
 		{name: "sidecar first", policy: always, init: true, helper: true, seen: "i0", want: "init s"},
 		{name: "sidecar runs", policy: always, helper: true, seen: "s+", want: "start a b"},
-		{name: "sidecar is starting", policy: always, helper: true, seen: "s+", now: healthIs("s", health{})},
+		{name: "sidecar is starting", policy: always, helper: true, seen: "s+", now: healthIs("s", prober.Health{})},
 		{name: "sidecar lets the next one start", policy: always, helper: true, pod: secondSidecar, seen: "s+", want: "init t"},
-		{name: "sidecar still starting holds the next one up", policy: always, helper: true, pod: secondSidecar, seen: "s+", now: healthIs("s", health{})},
+		{name: "sidecar still starting holds the next one up", policy: always, helper: true, pod: secondSidecar, seen: "s+", now: healthIs("s", prober.Health{})},
 		{name: "sidecar crashed before init was over", policy: always, helper: true, pod: secondSidecar, seen: "s1", want: "init s"},
 		{name: "sidecar crashed", policy: never, helper: true, seen: "s1 a+ b+", want: "init s"},
 		{name: "sidecar is forgotten", policy: always, helper: true, seen: "a+ b+", want: "init s"},
 		{name: "sidecar ends with the others", policy: never, helper: true, seen: "s+ a0 b0", want: "end"},
-		{name: "sidecar's startup probe failed", policy: always, helper: true, seen: "s+ a+ b+", now: healthIs("s", health{failed: "failed startup probe"}),
+		{name: "sidecar's startup probe failed", policy: always, helper: true, seen: "s+ a+ b+", now: healthIs("s", prober.Health{Failed: "failed startup probe"}),
 			want: "kill s: Init container s failed startup probe; init s"},
 
 		{name: "other image", policy: never, pod: func(p *corev1.Pod) { p.Spec.Containers[0].Image = "other" }, seen: "a+ b+",
 			want: "kill a: Container a definition changed, will be restarted; start a"},
-		{name: "liveness", policy: always, seen: "a+ b+", now: healthIs("a", health{started: true, failed: "failed liveness probe"}),
+		{name: "liveness", policy: always, seen: "a+ b+", now: healthIs("a", prober.Health{Started: true, Failed: "failed liveness probe"}),
 			want: "kill a: Container a failed liveness probe, will be restarted; start a"},
-		{name: "liveness without restart", policy: never, seen: "a+ b+", now: healthIs("a", health{started: true, failed: "failed liveness probe"}),
+		{name: "liveness without restart", policy: never, seen: "a+ b+", now: healthIs("a", prober.Health{Started: true, Failed: "failed liveness probe"}),
 			want: "kill a: Container a failed liveness probe"},
 
 		{name: "own policy", policy: never, pod: policyOf("a", corev1.ContainerRestartPolicyAlways), seen: "a0 b+", want: "start a"},

@@ -19,5 +19,8 @@
 // keep going what runs, and to start what manifests say.
 //
 // The runtime is an interface: package cri implements it over a container runtime, package simulated without one. What else a node
-// with real containers needs are Parts, implemented in packages beside. Start reading at sync.go, then actions.go.
+// with real containers needs are Parts, implemented in packages beside. Package node puts all of it together.
+//
+// What needs no worker is in packages below: prober (when containers are asked how they are), nodestatus (what the cluster is told of the node), manifests
+// (files become static pods), allocation (what pods were given). Start reading at sync.go, then actions.go.
 package kubelet

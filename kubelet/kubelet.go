@@ -17,6 +17,7 @@ import (
 	"vigil/kubelet/allocation"
 	"vigil/kubelet/nodestatus"
 	"vigil/kubelet/probe"
+	"vigil/kubelet/prober"
 )
 
 // Kubelet runs the pods of one node.
@@ -29,7 +30,7 @@ type Kubelet struct {
 	node    *nodestatus.Reporter
 
 	allocations *allocation.Allocations
-	prober      *prober // nil on nodes without real containers
+	prober      *prober.Prober // nil on nodes without real containers
 	hooks       *probe.Client
 	metrics     *metrics // nil: nobody looks
 
@@ -126,7 +127,7 @@ func (k *Kubelet) Run(ctx context.Context) error {
 	}.EventHandler())
 	k.followServices(ctx)
 	if k.prober != nil {
-		k.running.Go(func() { k.prober.run(ctx) })
+		k.running.Go(func() { k.prober.Run(ctx) })
 	}
 	if volumes := k.config.Parts.Volumes; volumes != nil {
 		k.running.Go(func() { k.retry(ctx, "volumes", func() error { return volumes.Run(ctx, k.lookAtVolumes) }) })

@@ -142,8 +142,8 @@ func (w *worker) containerStatus(pod *corev1.Pod, c *corev1.Container, now obser
 	case ContainerRunning:
 		status.State.Running = &corev1.ContainerStateRunning{StartedAt: wholeSeconds(have.Started)}
 		h := now.healthOf(have)
-		status.Ready = h.ready
-		if h.started {
+		status.Ready = h.Ready
+		if h.Started {
 			status.Started = &yes
 		}
 	case ContainerExited:

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"vigil/kubelet/prober"
 )
 
 // retryDelay is how long a worker waits after the runtime has failed.
@@ -20,7 +22,7 @@ type observed struct {
 	containers map[string]*Container                  // newest attempt in the newest sandbox, by name
 	previous   map[string]*Container                  // the attempt before, where the runtime still has it
 	actuated   map[string]corev1.ResourceRequirements // what containers were given, by name
-	health     map[string]health                      // what probes say of containers that run, by ID; not in it: all is well
+	health     map[string]prober.Health               // what probes say of containers that run, by ID; not in it: all is well
 }
 
 // newest returns the newest attempt of a container: the one in the newest sandbox, else one that has ended in a sandbox before; nil
@@ -55,12 +57,12 @@ func (w *worker) sort(pod *corev1.Pod, sandbox *Sandbox, all []*Container) obser
 			o.previous[c.Name] = c
 		}
 	}
-	if prober := w.kubelet.prober; prober != nil && pod != nil {
+	if probes := w.kubelet.prober; probes != nil && pod != nil && prober.IsProbed(pod) {
 		ip := ""
 		if ips := ipsOf(w.addressed(pod, o)); len(ips) > 0 {
 			ip = ips[0]
 		}
-		o.health = prober.look(pod, o, ip, w.ended || pod.DeletionTimestamp != nil)
+		o.health = probes.Look(pod, running(o), ip, w.ended || pod.DeletionTimestamp != nil)
 	}
 	return o
 }
@@ -195,7 +197,7 @@ func (w *worker) advance(ctx context.Context, pod *corev1.Pod, now observed) (wa
 		if k.container.Requested != k.spec.Image {
 			delete(w.backoff, k.spec.Name) // what has failed was another container
 		}
-		if now.healthOf(k.container).failed != "" { // it backs off like one that has crashed
+		if now.healthOf(k.container).Failed != "" { // it backs off like one that has crashed
 			ended := *k.container
 			ended.State, ended.Finished = ContainerExited, time.Now()
 			now.containers[k.spec.Name] = &ended

@@ -309,7 +309,7 @@ func (w *worker) leave(ctx context.Context) {
 	k.mu.Unlock()
 	k.status.forget(w.uid)
 	if k.prober != nil {
-		k.prober.forget(w.uid)
+		k.prober.Forget(w.uid)
 	}
 	w.evictionDone()
 	if w.static {

@@ -1,4 +1,4 @@
-package kubelet
+package prober
 
 import (
 	"sync/atomic"
@@ -49,13 +49,13 @@ var (
 )
 
 // Describe implements prometheus.Collector.
-func (p *prober) Describe(ch chan<- *prometheus.Desc) {
+func (p *Prober) Describe(ch chan<- *prometheus.Desc) {
 	ch <- probeTotal
 	ch <- probeDuration
 }
 
 // Collect implements prometheus.Collector.
-func (p *prober) Collect(ch chan<- prometheus.Metric) {
+func (p *Prober) Collect(ch chan<- prometheus.Metric) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for uid, known := range p.pods {

@@ -1,9 +1,8 @@
-package kubelet
+package prober
 
 import (
 	"container/heap"
 	"context"
-	"errors"
 	"math/rand/v2"
 	"sync"
 	"time"
@@ -14,16 +13,14 @@ import (
 	"vigil/kubelet/probe"
 )
 
-// prober asks the containers of a node how they are, as their probes say, and keeps the answers. It is told what runs by look,
-// and tells of changes by changed, on which the pod's worker looks again.
+// Prober asks the containers of a node how they are, as their probes say, and keeps the answers. It is told what runs by Look,
+// and tells of changes by Config.Changed, on which the pod's worker looks again.
 //
 // A probe that is not being asked is an entry in a heap; one that is has a goroutine. So a probe that hangs delays no other, and
 // 3,000 of them at rest need one goroutine and a timer.
-type prober struct {
-	ask     func(ctx context.Context, q question) (probe.Result, string, error)
-	changed func(pod types.UID)
-	event   func(pod *corev1.Pod, container *corev1.Container, reason, message string)
-	began   time.Time
+type Prober struct {
+	config Config
+	began  time.Time
 
 	wake chan struct{} // holds one token when the first of the queue has changed
 
@@ -59,14 +56,15 @@ type probedContainer struct {
 	counts [probeKinds]*probeCounts
 }
 
-func newProber() *prober {
-	return &prober{began: time.Now(), wake: make(chan struct{}, 1), pods: map[types.UID]*probedPod{}}
+// New makes a Prober, which asks nobody before Run.
+func New(config Config) *Prober {
+	return &Prober{config: config, began: time.Now(), wake: make(chan struct{}, 1), pods: map[types.UID]*probedPod{}}
 }
 
-// look takes note of what runs of a pod, and returns the health of its containers that run and have probes, by container ID.
+// Look takes note of what runs of a pod, by container name, and returns the health of its containers that run and have probes, by container ID.
 // ending says that the pod ends: only readiness is asked for any more. ip is the pod's.
-func (p *prober) look(pod *corev1.Pod, now observed, ip string, ending bool) map[string]health {
-	if !probed(pod) {
+func (p *Prober) Look(pod *corev1.Pod, running map[string]Running, ip string, ending bool) map[string]Health {
+	if !IsProbed(pod) {
 		return nil
 	}
 	p.mu.Lock()
@@ -77,15 +75,15 @@ func (p *prober) look(pod *corev1.Pod, now observed, ip string, ending bool) map
 		p.pods[pod.UID] = known
 	}
 	known.pod = pod
-	all := map[string]health{}
+	all := map[string]Health{}
 	for _, containers := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
 		for i := range containers {
 			c := &containers[i]
 			if c.StartupProbe == nil && c.ReadinessProbe == nil && c.LivenessProbe == nil {
 				continue
 			}
-			have := now.containers[c.Name]
-			if have == nil || have.State != ContainerRunning {
+			have, runs := running[c.Name]
+			if !runs {
 				p.dropLocked(known.containers[c.Name])
 				continue
 			}
@@ -95,8 +93,8 @@ func (p *prober) look(pod *corev1.Pod, now observed, ip string, ending bool) map
 	return all
 }
 
-// probed says whether a pod has any probes.
-func probed(pod *corev1.Pod) bool {
+// IsProbed reports whether a pod has any probes.
+func IsProbed(pod *corev1.Pod) bool {
 	for _, containers := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
 		for i := range containers {
 			if c := &containers[i]; c.StartupProbe != nil || c.ReadinessProbe != nil || c.LivenessProbe != nil {
@@ -107,7 +105,7 @@ func probed(pod *corev1.Pod) bool {
 	return false
 }
 
-func (p *prober) lookAtLocked(known *probedPod, c *corev1.Container, have *Container, ip string, ending bool) health {
+func (p *Prober) lookAtLocked(known *probedPod, c *corev1.Container, have Running, ip string, ending bool) Health {
 	container := known.containers[c.Name]
 	if container == nil {
 		container = &probedContainer{}
@@ -132,9 +130,9 @@ func (p *prober) lookAtLocked(known *probedPod, c *corev1.Container, have *Conta
 
 // takeUpLocked begins to ask a container. What its status says of this very container, because it was started before the kubelet
 // was, is believed until an answer says otherwise.
-func (p *prober) takeUpLocked(pod *corev1.Pod, container *probedContainer, c *corev1.Container, have *Container) {
+func (p *Prober) takeUpLocked(pod *corev1.Pod, container *probedContainer, c *corev1.Container, have Running) {
 	container.id = have.ID
-	told := reported(pod, c.Name)
+	told := statusOf(pod, c.Name)
 	if told != nil && told.ContainerID != have.ID {
 		told = nil
 	}
@@ -160,7 +158,7 @@ func (p *prober) takeUpLocked(pod *corev1.Pod, container *probedContainer, c *co
 }
 
 // beginLocked queues what may be asked now: the startup probe, and behind its success the others.
-func (p *prober) beginLocked(container *probedContainer, before bool) {
+func (p *Prober) beginLocked(container *probedContainer, before bool) {
 	if t := container.tasks[startupProbe]; t != nil && t.verdict != probe.Success {
 		p.queueLocked(t, p.first(t, before))
 		return
@@ -173,7 +171,7 @@ func (p *prober) beginLocked(container *probedContainer, before bool) {
 }
 
 // first is when a probe is asked for the first time. before says that the container was asked by the kubelet's predecessor.
-func (p *prober) first(t *probeTask, before bool) time.Time {
+func (p *Prober) first(t *probeTask, before bool) time.Time {
 	now := time.Now()
 	if before && now.Sub(p.began) < t.period() { // not all at once after a restart
 		return now.Add(time.Duration(rand.Float64() * float64(t.period())))
@@ -192,7 +190,7 @@ func (p *prober) first(t *probeTask, before bool) time.Time {
 }
 
 // dropLocked ends the probes of a container that no longer runs.
-func (p *prober) dropLocked(container *probedContainer) {
+func (p *Prober) dropLocked(container *probedContainer) {
 	if container == nil {
 		return
 	}
@@ -206,8 +204,8 @@ func (p *prober) dropLocked(container *probedContainer) {
 	container.id = ""
 }
 
-// forget ends the probes of a pod.
-func (p *prober) forget(uid types.UID) {
+// Forget ends the probes of a pod.
+func (p *Prober) Forget(uid types.UID) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if known := p.pods[uid]; known != nil {
@@ -218,8 +216,8 @@ func (p *prober) forget(uid types.UID) {
 	}
 }
 
-// run asks until ctx ends, and waits for those who are being asked.
-func (p *prober) run(ctx context.Context) {
+// Run asks until ctx ends, and waits for those who are being asked.
+func (p *Prober) Run(ctx context.Context) {
 	var asked sync.WaitGroup
 	defer asked.Wait()
 	timer := time.NewTimer(time.Hour)
@@ -233,7 +231,7 @@ func (p *prober) run(ctx context.Context) {
 				break
 			}
 			p.unqueueLocked(t)
-			q := question{kind: t.kind, spec: t.spec, pod: p.pods[t.pod].pod, container: t.container, id: t.id, ip: t.ip}
+			q := Question{kind: t.kind, Spec: t.spec, Pod: p.pods[t.pod].pod, Container: t.container, ID: t.id, IP: t.ip}
 			asked.Go(func() { p.probe(ctx, t, q) })
 			wait = time.Hour
 		}
@@ -249,13 +247,13 @@ func (p *prober) run(ctx context.Context) {
 }
 
 // probe asks once and draws the conclusions.
-func (p *prober) probe(ctx context.Context, t *probeTask, q question) {
+func (p *Prober) probe(ctx context.Context, t *probeTask, q Question) {
 	start := time.Now()
 	var result probe.Result
 	var output string
 	var err error
 	for range probeRetries {
-		if result, output, err = p.ask(ctx, q); err == nil {
+		if result, output, err = p.config.Ask(ctx, q); err == nil {
 			break
 		}
 	}
@@ -286,19 +284,19 @@ func (p *prober) probe(ctx context.Context, t *probeTask, q question) {
 	}
 	switch {
 	case err != nil:
-		p.event(q.pod, q.container, "Unhealthy", t.kind.String()+" probe errored and resulted in "+result.String()+" state: "+err.Error())
+		p.config.Event(q.Pod, q.Container, "Unhealthy", t.kind.String()+" probe errored and resulted in "+result.String()+" state: "+err.Error())
 	case result == probe.Failure:
-		p.event(q.pod, q.container, "Unhealthy", t.kind.String()+" probe failed: "+output)
+		p.config.Event(q.Pod, q.Container, "Unhealthy", t.kind.String()+" probe failed: "+output)
 	case result == probe.Warning:
-		p.event(q.pod, q.container, "ProbeWarning", t.kind.String()+" probe warning: "+output)
+		p.config.Event(q.Pod, q.Container, "ProbeWarning", t.kind.String()+" probe warning: "+output)
 	}
 	if changed {
-		p.changed(t.pod)
+		p.config.Changed(t.pod)
 	}
 }
 
 // concludeLocked counts an answer and says whether it has changed the verdict.
-func (p *prober) concludeLocked(t *probeTask, start time.Time, result probe.Result) (changed bool) {
+func (p *Prober) concludeLocked(t *probeTask, start time.Time, result probe.Result) (changed bool) {
 	if result == probe.Warning {
 		result = probe.Success
 	}
@@ -326,7 +324,7 @@ func (p *prober) concludeLocked(t *probeTask, start time.Time, result probe.Resu
 	return changed
 }
 
-func (p *prober) queueLocked(t *probeTask, at time.Time) {
+func (p *Prober) queueLocked(t *probeTask, at time.Time) {
 	p.unqueueLocked(t)
 	t.next = at
 	heap.Push(&p.queue, t)
@@ -338,33 +336,20 @@ func (p *prober) queueLocked(t *probeTask, at time.Time) {
 	}
 }
 
-func (p *prober) unqueueLocked(t *probeTask) {
+func (p *Prober) unqueueLocked(t *probeTask) {
 	if t.index >= 0 {
 		heap.Remove(&p.queue, t.index)
 	}
 }
 
-// question is a probe as it is asked once; nobody changes it.
-type question struct {
-	kind      probeKind
-	spec      *corev1.Probe
-	pod       *corev1.Pod
-	container *corev1.Container
-	id, ip    string // of the container, of the pod
-}
-
-// ask asks a container.
-func (k *Kubelet) ask(ctx context.Context, q question) (probe.Result, string, error) {
-	return k.hooks.Do(ctx, &q.spec.ProbeHandler, time.Duration(q.spec.TimeoutSeconds)*time.Second, k.probeTarget(q.container, q.id, q.ip))
-}
-
-// probeTarget is a container as probes and hooks ask it: over the runtime for commands.
-func (k *Kubelet) probeTarget(c *corev1.Container, id, ip string) probe.Target {
-	return probe.Target{Container: c, PodIP: ip, Exec: func(ctx context.Context, command []string, timeout time.Duration, limit int) ([]byte, int, error) {
-		output, code, err := k.config.Runtime.Exec(ctx, id, command, timeout, limit)
-		if errors.Is(err, ErrExecTimeout) {
-			err = probe.ErrTimeout
+// statusOf finds what the pod's status says of a container that may have probes; nil when it says nothing.
+func statusOf(pod *corev1.Pod, container string) *corev1.ContainerStatus {
+	for _, statuses := range [][]corev1.ContainerStatus{pod.Status.ContainerStatuses, pod.Status.InitContainerStatuses} {
+		for i := range statuses {
+			if statuses[i].Name == container {
+				return &statuses[i]
+			}
 		}
-		return output, code, err
-	}}
+	}
+	return nil
 }

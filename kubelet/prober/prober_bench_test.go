@@ -1,4 +1,4 @@
-package kubelet
+package prober
 
 import (
 	"context"
@@ -33,24 +33,23 @@ func BenchmarkProber(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	k := &Kubelet{hooks: probe.New("v1.37.2")}
-	for name, ask := range map[string]func(context.Context, question) (probe.Result, string, error){
-		"at-rest": func(context.Context, question) (probe.Result, string, error) { return probe.Success, "", nil },
-		"http":    k.ask,
+	client := probe.New("v1.37.2")
+	for name, ask := range map[string]func(context.Context, Question) (probe.Result, string, error){
+		"at-rest": func(context.Context, Question) (probe.Result, string, error) { return probe.Success, "", nil },
+		"http": func(ctx context.Context, q Question) (probe.Result, string, error) {
+			return client.Do(ctx, &q.Spec.ProbeHandler, time.Duration(q.Spec.TimeoutSeconds)*time.Second, probe.Target{Container: q.Container, PodIP: q.IP})
+		},
 	} {
 		b.Run(name, func(b *testing.B) {
-			p := newProber()
 			asked := new(atomic.Int64)
-			p.ask = func(ctx context.Context, q question) (probe.Result, string, error) {
+			p := New(Config{Ask: func(ctx context.Context, q Question) (probe.Result, string, error) {
 				asked.Add(1)
 				return ask(ctx, q)
-			}
-			p.changed = func(types.UID) {}
-			p.event = func(_ *corev1.Pod, _ *corev1.Container, _, message string) { b.Error(message) }
+			}, Changed: func(types.UID) {}, Event: func(_ *corev1.Pod, _ *corev1.Container, _, message string) { b.Error(message) }})
 			ctx, cancel := context.WithCancel(b.Context())
 			done := make(chan struct{})
 			go func() {
-				p.run(ctx)
+				p.Run(ctx)
 				close(done)
 			}()
 			get := func() *corev1.Probe {
@@ -64,10 +63,10 @@ func BenchmarkProber(b *testing.B) {
 				sidecar := *pod.Spec.Containers[0].DeepCopy()
 				sidecar.Name, sidecar.ReadinessProbe = "s", nil
 				pod.Spec.Containers = append(pod.Spec.Containers, sidecar)
-				running := func(name string) *Container {
-					return &Container{ID: fmt.Sprint(name, i), Name: name, State: ContainerRunning, Started: time.Now().Add(time.Duration(i) * time.Millisecond)}
+				running := func(name string) Running {
+					return Running{ID: fmt.Sprint(name, i), Started: time.Now().Add(time.Duration(i) * time.Millisecond)}
 				}
-				p.look(pod, observed{containers: map[string]*Container{"c": running("c"), "s": running("s")}}, host, false)
+				p.Look(pod, map[string]Running{"c": running("c"), "s": running("s")}, host, false)
 			}
 			before, n := cpuTime(b), asked.Load()
 			for b.Loop() {

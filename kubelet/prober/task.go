@@ -1,4 +1,4 @@
-package kubelet
+package prober
 
 import (
 	"container/heap"
@@ -27,7 +27,7 @@ func (k probeKind) String() string {
 // initialVerdict is what is taken for true before the first answer: nothing has started, nothing is ready, all is alive.
 var initialVerdict = [probeKinds]probe.Result{probe.Unknown, probe.Failure, probe.Success}
 
-// probeTask is one probe of one attempt of a container. It is guarded by the prober's mu; while it is being asked it is not in the
+// probeTask is one probe of one attempt of a container. It is guarded by Prober.mu; while it is being asked it is not in the
 // queue, so nobody asks twice at once.
 type probeTask struct {
 	pod    types.UID
@@ -72,20 +72,20 @@ func (t *probeTask) early(at time.Time) bool {
 }
 
 // health is what the verdicts say together.
-func (c *probedContainer) health() health {
-	h := health{started: true, ready: true}
+func (c *probedContainer) health() Health {
+	h := Health{Started: true, Ready: true}
 	if t := c.tasks[startupProbe]; t != nil {
-		h.started = t.verdict == probe.Success
+		h.Started = t.verdict == probe.Success
 		if t.verdict == probe.Failure {
-			h.failed, h.grace = "failed startup probe", t.spec.TerminationGracePeriodSeconds
+			h.Failed, h.Grace = "failed startup probe", t.spec.TerminationGracePeriodSeconds
 		}
 	}
 	if t := c.tasks[readinessProbe]; t != nil {
-		h.ready = t.verdict == probe.Success
+		h.Ready = t.verdict == probe.Success
 	}
-	h.ready = h.ready && h.started
+	h.Ready = h.Ready && h.Started
 	if t := c.tasks[livenessProbe]; t != nil && t.verdict == probe.Failure {
-		h.failed, h.grace = "failed liveness probe", t.spec.TerminationGracePeriodSeconds
+		h.Failed, h.Grace = "failed liveness probe", t.spec.TerminationGracePeriodSeconds
 	}
 	return h
 }
