@@ -45,26 +45,29 @@ func (f failing) EnsureImage(ctx context.Context, request kubelet.ImageRequest) 
 	return f.recorded.EnsureImage(ctx, request)
 }
 
-// history is every phase that the API server has shown of a pod.
-func (c cluster) history(t *testing.T, name string) func() []corev1.PodPhase {
+// history returns what returns every phase that the API server has shown of a pod until an object of it.
+func (c cluster) history(t *testing.T, name string) func(last *corev1.Pod) []corev1.PodPhase {
 	t.Helper()
 	watch, err := c.client.CoreV1().Pods("default").Watch(t.Context(), metav1.ListOptions{FieldSelector: "metadata.name=" + name})
 	if err != nil {
 		t.Fatal(err)
 	}
-	var phases []corev1.PodPhase
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
+	return func(last *corev1.Pod) []corev1.PodPhase {
+		defer watch.Stop()
+		var phases []corev1.PodPhase
 		for event := range watch.ResultChan() {
-			if pod, ok := event.Object.(*corev1.Pod); ok && (len(phases) == 0 || phases[len(phases)-1] != pod.Status.Phase) {
+			pod, ok := event.Object.(*corev1.Pod)
+			if !ok {
+				continue
+			}
+			if len(phases) == 0 || phases[len(phases)-1] != pod.Status.Phase {
 				phases = append(phases, pod.Status.Phase)
 			}
+			if pod.ResourceVersion == last.ResourceVersion {
+				return phases
+			}
 		}
-	}()
-	return func() []corev1.PodPhase {
-		watch.Stop()
-		<-done
+		t.Errorf("the watch of pod %s ended before it showed resource version %s", name, last.ResourceVersion)
 		return phases
 	}
 }
@@ -111,7 +114,7 @@ func TestPhase_StaysWhenWhatComesNextFails(t *testing.T) {
 			if s := only(pod); s.Ready || has(pod, corev1.PodReady, corev1.ConditionTrue) {
 				t.Error("the pod is still ready")
 			}
-			if got := phases(); !slices.Equal(got, []corev1.PodPhase{corev1.PodRunning}) {
+			if got := phases(pod); !slices.Equal(got, []corev1.PodPhase{corev1.PodRunning}) {
 				t.Errorf("the phase was %v", got)
 			}
 		})
@@ -146,7 +149,7 @@ func TestPhase_StaysWhenAllContainersBeginAnew(t *testing.T) {
 	if names := []string{pod.Status.ContainerStatuses[0].Name, pod.Status.ContainerStatuses[1].Name}; !slices.Equal(names, []string{"a-watcher", "c"}) {
 		t.Errorf("statuses of %v, not in the order of the names", names)
 	}
-	if got := phases(); !slices.Equal(got, []corev1.PodPhase{corev1.PodRunning}) {
+	if got := phases(pod); !slices.Equal(got, []corev1.PodPhase{corev1.PodRunning}) {
 		t.Errorf("the phase was %v", got)
 	}
 }
