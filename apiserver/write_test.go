@@ -314,6 +314,8 @@ func TestWrite_Wire(t *testing.T) {
 		{"DELETE", maps + "/b", "application/json", ``, 200, `"kind":"configmaps"`},
 		{"DELETE", maps + "/a", "application/json", `{"kind":"DeleteOptions","apiVersion":"v1","propagationPolicy":"Orphan"}`, 200, `"finalizers":["orphan"]`},
 		{"PUT", "/api/v1/namespaces/ns/configmaps/a/status", "application/json", `{}`, 404, "could not find"},
+		{"DELETE", "/api/v1/namespaces/kube-system", "application/json", ``, 404, `namespaces \"kube-system\" not found`},
+		{"POST", "/api/v1/namespaces", "application/json", `{"metadata":{"name":"kube-system"}}`, 201, `"name":"kube-system"`},
 		{"DELETE", "/api/v1/namespaces/kube-system", "application/json", ``, 403, "this namespace may not be deleted"},
 	} {
 		code, text, err := do(r.verb, r.path, r.contentType, r.body)

@@ -38,7 +38,7 @@ type Attributes struct {
 
 	// Object is what is to be stored, or the body of a POST to a subresource; nil for a Delete. Mutators may change it.
 	Object runtime.Object
-	// Old is the object as it is stored; nil for a Create, and in the mutating phase of a Delete. Nobody may change it.
+	// Old is the object as it is stored; nil for a Create. Nobody may change it.
 	Old runtime.Object
 
 	User   *authn.User // never nil

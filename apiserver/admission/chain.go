@@ -2,6 +2,7 @@ package admission
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -16,6 +17,15 @@ type Plugin interface {
 	// Handles says whether the plug-in wants to see an operation on a resource, or on a subresource of it when that is not "".
 	// The answer never changes.
 	Handles(k *kinds.Kind, subresource string, op Operation) bool
+}
+
+// Dynamic is a [Plugin] whose wishes change while it runs, as those of webhooks and policies do with their configuration. Of what it handles, it
+// sees what it wants when the operation comes.
+type Dynamic interface {
+	Plugin
+	// Wants is asked on each operation that the plug-in handles, for mutation and validation together. It must be cheap, and is called from many
+	// goroutines.
+	Wants(k *kinds.Kind, subresource string, op Operation) bool
 }
 
 // Mutator completes objects, or refuses what needs no completed object to be refused.
@@ -36,11 +46,20 @@ type Validator interface {
 type Chain struct {
 	plugins []Plugin
 	metrics *metrics
+
+	mu   sync.Mutex
+	made map[selection]*Steps // kinds that the same plug-ins want to see share their steps
 }
 
-// New makes a chain. reg may be nil.
+// selection is some plug-ins of a chain for an operation: bit n stands for the n-th.
+type selection struct {
+	plugins   uint64
+	operation Operation
+}
+
+// New makes a chain of at most 64 plug-ins. reg may be nil.
 func New(plugins []Plugin, reg prometheus.Registerer) *Chain {
-	return &Chain{plugins: plugins, metrics: newMetrics(reg)}
+	return &Chain{plugins: plugins, metrics: newMetrics(reg), made: map[selection]*Steps{}}
 }
 
 // Names lists the plug-ins in their order.
@@ -54,7 +73,14 @@ func (c *Chain) Names() []string {
 
 // Plan is what the operations on one kind have to pass. It never changes.
 type Plan struct {
-	steps map[stepsKey]*Steps
+	kind  *kinds.Kind
+	steps map[stepsKey]*resolved
+}
+
+// resolved is what one operation has to pass for each choice that the plug-ins make when it comes.
+type resolved struct {
+	dynamic []Dynamic
+	by      []*Steps // by the set of those of dynamic that want it: bit n stands for the n-th
 }
 
 type stepsKey struct {
@@ -64,10 +90,10 @@ type stepsKey struct {
 
 // Plan asks the plug-ins what they want to see of a kind.
 func (c *Chain) Plan(k *kinds.Kind) *Plan {
-	p := &Plan{steps: map[stepsKey]*Steps{}}
+	p := &Plan{kind: k, steps: map[stepsKey]*resolved{}}
 	add := func(subresource string, op Operation) {
-		if s := c.resolve(k, subresource, op); s != nil {
-			p.steps[stepsKey{subresource, op}] = s
+		if r := c.resolve(k, subresource, op); r != nil {
+			p.steps[stepsKey{subresource, op}] = r
 		}
 	}
 	for _, op := range writes {
@@ -88,13 +114,65 @@ func (p *Plan) For(subresource string, op Operation) *Steps {
 	if p == nil {
 		return nil
 	}
-	return p.steps[stepsKey{subresource, op}]
+	r := p.steps[stepsKey{subresource, op}]
+	if r == nil {
+		return nil
+	}
+	wanted := 0
+	for n, d := range r.dynamic {
+		if d.Wants(p.kind, subresource, op) {
+			wanted |= 1 << n
+		}
+	}
+	return r.by[wanted]
 }
 
-func (c *Chain) resolve(k *kinds.Kind, subresource string, op Operation) *Steps {
-	s := &Steps{}
-	for _, p := range c.plugins {
+// resolve asks who handles an operation; nil when nobody does.
+func (c *Chain) resolve(k *kinds.Kind, subresource string, op Operation) *resolved {
+	r := &resolved{}
+	always := selection{operation: op}
+	var sometimes []uint64
+	for n, p := range c.plugins {
 		if !p.Handles(k, subresource, op) {
+			continue
+		}
+		if d, ok := p.(Dynamic); ok {
+			r.dynamic = append(r.dynamic, d)
+			sometimes = append(sometimes, 1<<n)
+		} else {
+			always.plugins |= 1 << n
+		}
+	}
+	if always.plugins == 0 && len(r.dynamic) == 0 {
+		return nil
+	}
+	r.by = make([]*Steps, 1<<len(r.dynamic))
+	for wanted := range r.by {
+		of := always
+		for n, bit := range sometimes {
+			if wanted&(1<<n) != 0 {
+				of.plugins |= bit
+			}
+		}
+		r.by[wanted] = c.steps(of)
+	}
+	return r
+}
+
+// steps puts plug-ins in their order. It returns nil when there are none.
+func (c *Chain) steps(of selection) *Steps {
+	if of.plugins == 0 {
+		return nil
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if s := c.made[of]; s != nil {
+		return s
+	}
+	s := &Steps{}
+	op := of.operation
+	for n, p := range c.plugins {
+		if of.plugins&(1<<n) == 0 {
 			continue
 		}
 		if m, ok := p.(Mutator); ok {
@@ -104,9 +182,7 @@ func (c *Chain) resolve(k *kinds.Kind, subresource string, op Operation) *Steps 
 			s.validate.add(c.metrics, p, "validate", op, v.Validate)
 		}
 	}
-	if len(s.mutate.calls)+len(s.validate.calls) == 0 {
-		return nil
-	}
+	c.made[of] = s
 	return s
 }
 

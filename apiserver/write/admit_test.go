@@ -3,7 +3,10 @@ package write
 import (
 	"context"
 	"errors"
+	"slices"
+	"testing"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -69,4 +72,44 @@ func (r writerReader) Live(ctx context.Context, resource schema.GroupResource, n
 
 func (writerReader) List(context.Context, schema.GroupResource, string) ([]kinds.Object, error) {
 	return nil, errors.New("nobody asks")
+}
+
+// deleteSeen is a mutator that notes what it is shown of a delete.
+type deleteSeen struct{ seen []string }
+
+func (*deleteSeen) Name() string { return "DeleteSeen" }
+
+func (*deleteSeen) Handles(k *kinds.Kind, _ string, op admission.Operation) bool {
+	return k.Resource == "configmaps" && op == admission.Delete
+}
+
+func (d *deleteSeen) Admit(_ context.Context, a *admission.Attributes) error {
+	old := a.Old.(*corev1.ConfigMap)
+	d.seen = append(d.seen, a.Name+" "+old.Data["key"])
+	if old.Data["key"] == "kept" {
+		return admission.Refuse(a, "it is to be kept")
+	}
+	return nil
+}
+
+// A mutator sees the stored object when it is deleted, each state of it that is about to go, and may refuse that.
+func TestAdmit_OldOnDelete(t *testing.T) {
+	h := newWorld(t)
+	d := &deleteSeen{}
+	h.change(func() { h.chain = admission.New([]admission.Plugin{d}, nil) })
+	stale := h.mustCreate("configmaps", `{"metadata":{"name":"c"},"data":{"key":"first"}}`)
+	h.must(h.patch("configmaps", "c", "", "", mergePatch, `{"data":{"key":"second"}}`))
+	h.lag(stale)
+	h.must(h.delete("configmaps", "c", "", ""))
+	if !slices.Equal(d.seen, []string{"c first", "c second"}) {
+		t.Errorf("seen %q", d.seen)
+	}
+	h.mustCreate("configmaps", `{"metadata":{"name":"k"},"data":{"key":"kept"}}`)
+	if _, err := h.delete("configmaps", "k", "", ""); !apierrors.IsForbidden(err) {
+		t.Errorf("delete of what is to be kept: %v", err)
+	}
+	d.seen = nil
+	if _, err := h.delete("configmaps", "missing", "", ""); !apierrors.IsNotFound(err) || len(d.seen) > 0 {
+		t.Errorf("delete of what is not there: %v, seen %q", err, d.seen)
+	}
 }

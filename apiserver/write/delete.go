@@ -71,10 +71,6 @@ func (o *op) remove(ctx context.Context, opts *metav1.DeleteOptions) (*attempt, 
 // beginRemoval takes the first step of a deletion, which for most kinds is the only one. The attempt's field last says that
 // the object has been marked and is to be removed now.
 func (o *op) beginRemoval(ctx context.Context, opts *metav1.DeleteOptions) (*attempt, *object.Version, error) {
-	admitted, err := o.admit(ctx, admission.Delete, "", nil, nil)
-	if err != nil {
-		return nil, nil, err
-	}
 	var atLeast int64
 	if p := opts.Preconditions; p != nil && p.ResourceVersion != nil {
 		atLeast = seenRevision(*p.ResourceVersion)
@@ -90,8 +86,9 @@ func (o *op) beginRemoval(ctx context.Context, opts *metav1.DeleteOptions) (*att
 		if err := o.matchPreconditions(obj, opts.Preconditions); err != nil {
 			return attempt{}, err
 		}
-		if admitted.attr != nil {
-			admitted.attr.Old = obj
+		admitted, err := o.admit(ctx, admission.Delete, "", nil, obj)
+		if err != nil {
+			return attempt{}, err
 		}
 		if err := admitted.validate(ctx, o); err != nil {
 			return attempt{}, err
