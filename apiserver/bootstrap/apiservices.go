@@ -2,8 +2,10 @@ package bootstrap
 
 import (
 	"context"
+	"fmt"
 
 	"golang.org/x/sync/errgroup"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
@@ -38,8 +40,8 @@ var priorities = map[schema.GroupVersion][2]int32{
 // automanaged marks the APIServices that a server keeps for what it serves itself.
 const automanaged = "kube-aggregator.kubernetes.io/automanaged"
 
-// ensureAPIServices makes an APIService without a service behind it for each group and version in the table; all but that of the
-// group of APIServices itself.
+// ensureAPIServices makes an APIService without a service behind it for each group and version that is served at the moment; all but that of the
+// group of APIServices itself. It removes those that it has seen served before and that are served no more.
 func (b *Bootstrap) ensureAPIServices(ctx context.Context) error {
 	if b.config.Kinds().ByResource(apiServices) == nil {
 		return nil
@@ -64,5 +66,36 @@ func (b *Bootstrap) ensureAPIServices(ctx context.Context) error {
 		}
 		group.Go(func() error { return b.create(ctx, apiServices, "", service.Name, service) })
 	}
-	return group.Wait()
+	for gv := range b.registered {
+		if !done[gv] {
+			group.Go(func() error { return b.removeAPIService(ctx, gv.Version+"."+gv.Group) })
+		}
+	}
+	err := group.Wait()
+	if err == nil {
+		b.registered = done
+	}
+	return err
+}
+
+// removeAPIService removes an APIService, unless somebody has made it another.
+func (b *Bootstrap) removeAPIService(ctx context.Context, name string) error {
+	have, err := b.newest(apiServices, "", name)
+	if err != nil || have == nil {
+		return err
+	}
+	service := have.(*apiregistrationv1.APIService)
+	if service.Labels[automanaged] == "" || service.Spec.Service != nil {
+		return nil
+	}
+	request, err := b.request(apiServices, "", name, &metav1.DeleteOptions{
+		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "DeleteOptions"}, Preconditions: metav1.NewUIDPreconditions(string(service.UID)),
+	})
+	if err != nil {
+		return err
+	}
+	if _, err := b.config.Writer.Delete(ctx, request); err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+		return fmt.Errorf("delete the APIService %s: %w", name, err)
+	}
+	return nil
 }

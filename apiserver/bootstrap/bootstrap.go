@@ -63,6 +63,8 @@ type Bootstrap struct {
 	config   Config
 	self     *authn.User
 	identity *identity // nil: the server has no Lease
+
+	registered map[schema.GroupVersion]bool // that the last Ensure has made APIServices for
 }
 
 // New prepares; nothing is written before Ensure. It fails when the host has no name.
@@ -94,7 +96,7 @@ func (b *Bootstrap) Run(ctx context.Context) error {
 	}
 }
 
-// Ensure makes what is missing and corrects what is wrong.
+// Ensure makes what is missing and corrects what is wrong. It is for one goroutine at a time.
 func (b *Bootstrap) Ensure(ctx context.Context) error {
 	if err := b.ensureNamespaces(ctx); err != nil {
 		return err

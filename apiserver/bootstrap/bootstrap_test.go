@@ -9,13 +9,16 @@ import (
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 
 	"vigil/apiserver/apiservertest"
 	"vigil/apiserver/bootstrap"
+	"vigil/internal/eventually"
 	"vigil/kinds"
 	"vigil/object"
 	"vigil/store"
@@ -236,4 +239,54 @@ func TestEnsure_Identity(t *testing.T) {
 	if _, err := leases.Get(ctx, name, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
 		t.Errorf("after the server has left: %v", err)
 	}
+}
+
+// TestAPIServices_Change: APIServices follow what is served; what others have made of one is theirs.
+func TestAPIServices_Change(t *testing.T) {
+	s := apiservertest.Start(t)
+	b := begin(t, s, "10.1.2.3")
+	rest := s.Clientset().Discovery().RESTClient()
+	row := func(version string) *kinds.Kind {
+		k := *s.Table.ByResource(corev1.SchemeGroupVersion.WithResource("configmaps"))
+		k.GVK = schema.GroupVersionKind{Group: "stable.example.com", Version: version, Kind: "Widget"}
+		k.Resource, k.Path = "widgets", "stable.example.com/widgets-"+version
+		return &k
+	}
+	is := func(there bool, version string) {
+		t.Helper()
+		if err := b.Ensure(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		err := rest.Get().AbsPath("/apis/apiregistration.k8s.io/v1/apiservices/" + version + ".stable.example.com").Do(t.Context()).Error()
+		if there && err != nil || !there && !apierrors.IsNotFound(err) {
+			t.Errorf("%s: %v, there should be one: %v", version, err, there)
+		}
+	}
+	serve := func(remove, add []*kinds.Kind) {
+		t.Helper()
+		if err := s.Serve(t.Context(), remove, add); err != nil {
+			t.Fatal(err)
+		}
+	}
+	is(false, "v1")
+	v1, v2 := row("v1"), row("v2")
+	serve(nil, []*kinds.Kind{v1, v2})
+	is(true, "v1")
+	is(true, "v2")
+	if err := rest.Patch(types.MergePatchType).AbsPath("/apis/apiregistration.k8s.io/v1/apiservices/v2.stable.example.com").
+		Body([]byte(`{"metadata":{"labels":null}}`)).Do(t.Context()).Error(); err != nil {
+		t.Fatal(err)
+	}
+	eventually.True(t, "the cache has the patch", func() bool {
+		k := s.Table.ByResource(schema.GroupVersionResource{Group: "apiregistration.k8s.io", Version: "v1", Resource: "apiservices"})
+		v, ok := s.Cache(k).Get(s.Store.Prefix() + k.Path + "/v2.stable.example.com")
+		labels := 0
+		if ok {
+			v.EachLabel(func(string, string) { labels++ })
+		}
+		return ok && labels == 0
+	})
+	serve([]*kinds.Kind{v1, v2}, nil)
+	is(false, "v1")
+	is(true, "v2")
 }
