@@ -139,6 +139,18 @@ func (s *Server) run() {
 // Stop stops the server as a signal would and returns what its Run returned. The store stays.
 func (s *Server) Stop() error { return s.stop() }
 
+// Settle waits until the caches, from which clients and authorizers hear of objects, have all that was written before.
+func (s *Server) Settle(t testing.TB) {
+	t.Helper()
+	revision, err := s.Store.Revision(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Caches().WaitFresh(t.Context(), revision); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // Handler returns the server's handler for requests that do not come over the network, as sent by a user in groups.
 func (s *Server) Handler(user string, groups ...string) http.Handler {
 	s.t.Helper()

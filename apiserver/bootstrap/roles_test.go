@@ -3,7 +3,6 @@ package bootstrap_test
 import (
 	"context"
 	"slices"
-	"strconv"
 	"testing"
 
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -25,17 +24,9 @@ func TestEnsureRoles(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	fresh := func() { // the caches have all that was written
-		t.Helper()
-		list, err := c.ClusterRoles().List(ctx, metav1.ListOptions{})
-		must(err)
-		rev, err := strconv.ParseInt(list.ResourceVersion, 10, 64)
-		must(err)
-		must(s.Caches().WaitFresh(ctx, rev))
-	}
 	bound, err := b.EnsureRoles(ctx)
 	must(err)
-	fresh()
+	s.Settle(t)
 	roles, err := c.ClusterRoles().List(ctx, metav1.ListOptions{})
 	must(err)
 	bindings, err := c.ClusterRoleBindings().List(ctx, metav1.ListOptions{})
@@ -81,7 +72,7 @@ func TestEnsureRoles(t *testing.T) {
 		ObjectMeta: metav1.ObjectMeta{Name: "system:basic-user"}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "view"},
 	}, metav1.CreateOptions{})
 	must(err)
-	fresh()
+	s.Settle(t)
 	do(t, func(ctx context.Context) error { _, err := b.EnsureRoles(ctx); return err })
 
 	role, err := c.ClusterRoles().Get(ctx, "system:discovery", metav1.GetOptions{})

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -94,9 +93,7 @@ func (w *world) pod(name, configMap, secret string) *corev1.Pod {
 		},
 	}, metav1.CreateOptions{})
 	w.must(err)
-	revision, err := strconv.ParseInt(pod.ResourceVersion, 10, 64)
-	w.must(err)
-	w.must(w.server.Caches().WaitFresh(w.Context(), revision)) // a node hears of its pods from these caches
+	w.server.Settle(w) // a node hears of its pods from the caches
 	w.store.Register(pod)
 	return pod
 }

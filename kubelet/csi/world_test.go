@@ -191,15 +191,7 @@ func (w *world) attach(name string) {
 	object.Status = storagev1.VolumeAttachmentStatus{Attached: true, AttachmentMetadata: map[string]string{"device": "/dev/x"}}
 	_, err = w.admin.StorageV1().VolumeAttachments().UpdateStatus(w.Context(), object, metav1.UpdateOptions{})
 	must(w, err)
-	w.settle()
-}
-
-// settle waits until the server's caches have all that was written: the authorizer asks them.
-func (w *world) settle() {
-	w.Helper()
-	revision, err := w.server.Store.Revision(w.Context())
-	must(w, err)
-	must(w, w.server.Caches().WaitFresh(w.Context(), revision))
+	w.server.Settle(w)
 }
 
 func ofClaim(name string) corev1.VolumeSource {
@@ -222,7 +214,7 @@ func (w *world) pod(name string, source corev1.VolumeSource, change func(*corev1
 	}
 	pod, err := w.admin.CoreV1().Pods("a").Create(w.Context(), pod, metav1.CreateOptions{})
 	must(w, err)
-	w.settle()
+	w.server.Settle(w)
 	return pod
 }
 

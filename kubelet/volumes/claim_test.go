@@ -36,7 +36,7 @@ func (w *world) claim(name, disk string, mode corev1.PersistentVolumeMode, owner
 	claim, err := w.admin.CoreV1().PersistentVolumeClaims("a").Create(w.Context(), claim, metav1.CreateOptions{})
 	must(w, err)
 	if source == nil {
-		w.settle()
+		w.server.Settle(w)
 		return claim
 	}
 	_, err = w.admin.CoreV1().PersistentVolumes().Create(w.Context(), &corev1.PersistentVolume{
@@ -53,7 +53,7 @@ func (w *world) claim(name, disk string, mode corev1.PersistentVolumeMode, owner
 	claim.Status = corev1.PersistentVolumeClaimStatus{Phase: corev1.ClaimBound, AccessModes: access, Capacity: size}
 	claim, err = w.admin.CoreV1().PersistentVolumeClaims("a").UpdateStatus(w.Context(), claim, metav1.UpdateOptions{})
 	must(w, err)
-	w.settle()
+	w.server.Settle(w)
 	return claim
 }
 

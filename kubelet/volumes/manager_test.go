@@ -17,6 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"vigil/kubelet/volumes/internal/contents/contentstest"
 	"vigil/kubelet/volumes/mount"
 )
 
@@ -61,7 +62,7 @@ func TestContents(t *testing.T) {
 	paths := w.paths(pod)
 	see := func(path string, want map[string]string) {
 		t.Helper()
-		if got := filesIn(t, paths[path]); !maps.Equal(got, want) {
+		if got := contentstest.Files(t, paths[path]); !maps.Equal(got, want) {
 			t.Errorf("%s has %q, want %q", path, got, want)
 		}
 	}
@@ -159,7 +160,7 @@ func TestMissing(t *testing.T) {
 	for w.await(pod); w.manager.Mount(t.Context(), pod) != nil; {
 		w.await(pod) // no time passes: it is the change that makes it try
 	}
-	if got := filesIn(t, w.paths(pod)["/v"]); got["k"] != "late" {
+	if got := contentstest.Files(t, w.paths(pod)["/v"]); got["k"] != "late" {
 		t.Errorf("the secret is %v", got)
 	}
 	must(t, w.manager.Unmount(t.Context(), pod.UID))

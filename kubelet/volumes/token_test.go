@@ -21,6 +21,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"vigil/kubelet/volumes/internal/contents/contentstest"
 )
 
 func tokenVolume(seconds int64) corev1.VolumeSource {
@@ -99,7 +101,7 @@ func TestToken_Refused(t *testing.T) {
 	pod := w.pod("p", nil, named("v", tokenVolume(1000)))
 	w.mount(pod)
 	must(t, w.admin.CoreV1().ServiceAccounts("a").Delete(t.Context(), "default", metav1.DeleteOptions{}))
-	w.settle()
+	w.server.Settle(w)
 	w.clock.advance(900 * time.Second)
 	w.mount(pod)
 	w.clock.advance(200 * time.Second)
@@ -150,7 +152,7 @@ func TestTrustBundle(t *testing.T) {
 			object.ResourceVersion = old.ResourceVersion
 			_, err = api.Update(t.Context(), object, metav1.UpdateOptions{})
 			must(t, err)
-			w.settle()
+			w.server.Settle(w)
 			return
 		}
 		_, err := api.Create(t.Context(), object, metav1.CreateOptions{})
@@ -225,7 +227,7 @@ func TestPodCertificate(t *testing.T) {
 		first := w.sign(pod)
 		w.clock.advance(time.Second)
 		w.mount(pod)
-		see := filesIn(t, w.paths(pod)["/v"])
+		see := contentstest.Files(t, w.paths(pod)["/v"])
 		if see["chain.pem"] != first || see["all.pem"] != see["key.pem"]+first {
 			t.Errorf("%s: files are %v", kind, see)
 		}
@@ -237,7 +239,7 @@ func TestPodCertificate(t *testing.T) {
 		second := w.sign(pod)
 		w.clock.advance(pollCertificate)
 		w.mount(pod)
-		if see := filesIn(t, w.paths(pod)["/v"]); see["chain.pem"] != second || second == first {
+		if see := contentstest.Files(t, w.paths(pod)["/v"]); see["chain.pem"] != second || second == first {
 			t.Errorf("%s: the certificate was not replaced", kind)
 		}
 		must(t, w.manager.Unmount(t.Context(), pod.UID))
@@ -271,7 +273,7 @@ func (w *world) sign(pod *corev1.Pod) string {
 		}
 		_, err = api.UpdateStatus(w.Context(), request, metav1.UpdateOptions{})
 		must(w, err)
-		w.settle()
+		w.server.Settle(w)
 		return chain
 	}
 	w.Fatal("there is no request")
@@ -290,7 +292,7 @@ func TestPodCertificate_Denied(t *testing.T) {
 	list.Items[0].Status.Conditions = []metav1.Condition{{Type: "Denied", Status: "True", Reason: "No", Message: "never", LastTransitionTime: metav1.Now()}}
 	_, err = api.UpdateStatus(t.Context(), &list.Items[0], metav1.UpdateOptions{})
 	must(t, err)
-	w.settle()
+	w.server.Settle(w)
 	w.clock.advance(time.Second)
 	w.fails(pod, `MountVolume.SetUp failed for volume "v" : PodCertificateRequest was permanently denied: reason="No" message="never"`)
 	must(t, w.manager.Unmount(t.Context(), pod.UID))

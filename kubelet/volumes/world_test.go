@@ -2,7 +2,6 @@ package volumes
 
 import (
 	"context"
-	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -130,17 +129,9 @@ func (w *world) pod(name string, change func(*corev1.Pod), volumes ...corev1.Vol
 	}
 	pod, err := w.admin.CoreV1().Pods("a").Create(w.Context(), pod, metav1.CreateOptions{})
 	must(w, err)
-	w.settle()
+	w.server.Settle(w)
 	w.objects.Register(pod)
 	return pod
-}
-
-// settle waits until the server's caches, from which nodes hear of their pods, have all that was written.
-func (w *world) settle() {
-	w.Helper()
-	revision, err := w.server.Store.Revision(w.Context())
-	must(w, err)
-	must(w, w.server.Caches().WaitFresh(w.Context(), revision))
 }
 
 func (w *world) mount(pod *corev1.Pod) {
@@ -218,32 +209,4 @@ func must(t testing.TB, err error) {
 	if err != nil {
 		t.Fatal(err)
 	}
-}
-
-// filesIn are what a reader of a volume sees: files by path, with symlinks followed, and without what begins with "..".
-func filesIn(t testing.TB, dir string) map[string]string {
-	t.Helper()
-	seen := map[string]string{}
-	var walk func(string)
-	walk = func(relative string) {
-		entries, err := os.ReadDir(filepath.Join(dir, relative))
-		must(t, err)
-		for _, entry := range entries {
-			path := filepath.Join(relative, entry.Name())
-			if strings.HasPrefix(path, "..") {
-				continue
-			}
-			info, err := os.Stat(filepath.Join(dir, path))
-			must(t, err)
-			if info.IsDir() {
-				walk(path)
-				continue
-			}
-			content, err := os.ReadFile(filepath.Join(dir, path))
-			must(t, err)
-			seen[path] = string(content)
-		}
-	}
-	walk("")
-	return seen
 }

@@ -3,7 +3,6 @@ package node_test
 import (
 	"context"
 	"net/url"
-	"strconv"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -45,7 +44,7 @@ func newWorld(t *testing.T) *world {
 	})}
 	w.node("1", "a")
 	w.node("2", "b")
-	w.settle()
+	w.server.Settle(w.t)
 	return w
 }
 
@@ -54,16 +53,6 @@ func (w *world) must(err error) {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-}
-
-// settle waits until the caches have what was written.
-func (w *world) settle() {
-	w.t.Helper()
-	list, err := w.client.CoreV1().Pods("").List(w.t.Context(), metav1.ListOptions{})
-	w.must(err)
-	rev, err := strconv.ParseInt(list.ResourceVersion, 10, 64)
-	w.must(err)
-	w.must(w.server.Caches().WaitFresh(w.t.Context(), rev))
 }
 
 func (w *world) node(id, namespace string) {
@@ -359,7 +348,7 @@ func TestAuthorizer_FollowsPods(t *testing.T) {
 		t.Error("before there is a pod on it, the node may read its secret")
 	}
 	w.pod("a", "moved", "n2", "1", nil)
-	w.settle()
+	w.server.Settle(w.t)
 	if !may("2", "a", "env1") {
 		t.Error("with the pod on it, the node may not read its secret")
 	}
@@ -368,18 +357,18 @@ func TestAuthorizer_FollowsPods(t *testing.T) {
 	pod.Status.Phase = corev1.PodSucceeded
 	_, err = pods.UpdateStatus(t.Context(), pod, metav1.UpdateOptions{})
 	w.must(err)
-	w.settle()
+	w.server.Settle(w.t)
 	if may("2", "a", "env1") {
 		t.Error("after the pod has succeeded, the node may still read its secret")
 	}
 	now := int64(0)
 	w.must(pods.Delete(t.Context(), "p1", metav1.DeleteOptions{GracePeriodSeconds: &now}))
-	w.settle()
+	w.server.Settle(w.t)
 	if may("1", "a", "env1") {
 		t.Error("after the pod is gone, the node may still read its secret")
 	}
 	w.pod("a", "mirror", "n1", "1", map[string]string{corev1.MirrorPodAnnotationKey: "x"})
-	w.settle()
+	w.server.Settle(w.t)
 	if may("1", "a", "env1") {
 		t.Error("a mirror pod lets the node read a secret")
 	}

@@ -12,6 +12,7 @@ import (
 
 	"vigil/internal/nstest"
 	"vigil/kubelet/untrusted"
+	"vigil/kubelet/volumes/internal/contents/contentstest"
 	"vigil/kubelet/volumes/mount"
 )
 
@@ -20,34 +21,6 @@ func must(t testing.TB, err error) {
 	if err != nil {
 		t.Fatal(err)
 	}
-}
-
-// contents are what a reader of a volume sees: files by path, with symlinks followed, and without what begins with "..".
-func contents(t testing.TB, dir string) map[string]string {
-	t.Helper()
-	seen := map[string]string{}
-	var walk func(string)
-	walk = func(relative string) {
-		entries, err := os.ReadDir(filepath.Join(dir, relative))
-		must(t, err)
-		for _, entry := range entries {
-			path := filepath.Join(relative, entry.Name())
-			if strings.HasPrefix(path, "..") {
-				continue
-			}
-			info, err := os.Stat(filepath.Join(dir, path))
-			must(t, err)
-			if info.IsDir() {
-				walk(path)
-				continue
-			}
-			content, err := os.ReadFile(filepath.Join(dir, path))
-			must(t, err)
-			seen[path] = string(content)
-		}
-	}
-	walk("")
-	return seen
 }
 
 func files(pairs ...string) Payload {
@@ -92,7 +65,7 @@ func TestWrite(t *testing.T) {
 		if now, _ := os.Readlink(filepath.Join(dir, dataLink)); (now != data) != step.changed {
 			t.Errorf("step %d: ..data went from %q to %q", i, data, now)
 		}
-		if got := contents(t, dir); !maps.Equal(got, step.want) {
+		if got := contentstest.Files(t, dir); !maps.Equal(got, step.want) {
 			t.Errorf("step %d: see %v, want %v", i, got, step.want)
 		}
 		hidden, err := filepath.Glob(filepath.Join(dir, "..2*"))
@@ -148,7 +121,7 @@ func TestWrite_Repairs(t *testing.T) {
 			}
 			entries, err := os.ReadDir(dir)
 			must(t, err)
-			if got := contents(t, dir); !maps.Equal(got, map[string]string{"a": "1"}) || len(entries) != 3 {
+			if got := contentstest.Files(t, dir); !maps.Equal(got, map[string]string{"a": "1"}) || len(entries) != 3 {
 				t.Errorf("see %v in %v", got, entries)
 			}
 		})
@@ -163,7 +136,7 @@ func TestWrite_OwnFails(t *testing.T) {
 	if _, err := Write(t.Context(), dir, files("a", "2", "b", "2"), func(string) error { return refused }); !errors.Is(err, refused) {
 		t.Errorf("write: %v", err)
 	}
-	if got := contents(t, dir); !maps.Equal(got, map[string]string{"a": "1"}) {
+	if got := contentstest.Files(t, dir); !maps.Equal(got, map[string]string{"a": "1"}) {
 		t.Errorf("see %v", got)
 	}
 	if hidden, _ := filepath.Glob(filepath.Join(dir, "..2*")); len(hidden) != 1 {
@@ -190,7 +163,7 @@ func TestWrite_Mounted(t *testing.T) {
 		must(t, mount.Unmount(filepath.Join(dir, at)))
 		_, err = Write(t.Context(), dir, files("b", "2"), nil)
 		must(t, err)
-		if got := contents(t, dir); !maps.Equal(got, map[string]string{"b": "2"}) {
+		if got := contentstest.Files(t, dir); !maps.Equal(got, map[string]string{"b": "2"}) {
 			t.Errorf("see %v", got)
 		}
 	}
@@ -240,7 +213,7 @@ func FuzzWrite(f *testing.F) {
 				return // either may win
 			}
 		}
-		if got := contents(t, dir); !maps.Equal(got, want) {
+		if got := contentstest.Files(t, dir); !maps.Equal(got, want) {
 			t.Errorf("%q and %q: see %v, want %v", one, two, got, want)
 		}
 		entries, err := os.ReadDir(top)
