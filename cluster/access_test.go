@@ -5,9 +5,9 @@ import (
 	"crypto"
 	"crypto/tls"
 	"crypto/x509"
+	"fmt"
 	"io"
 	"log/slog"
-	"net"
 	"net/http"
 	"path/filepath"
 	"slices"
@@ -24,6 +24,8 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"vigil/cluster"
+	"vigil/internal/eventually"
+	"vigil/internal/porttest"
 	"vigil/kubelet/node"
 	"vigil/pki"
 )
@@ -41,19 +43,14 @@ type guarded struct {
 // config map of its name.
 func startGuarded(t *testing.T) *guarded {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	address := listener.Addr().(*net.TCPAddr)
-	listener.Close()
+	port := porttest.Free(t)
 	dir := t.TempDir()
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() {
 		ended <- cluster.Up(ctx, cluster.UpConfig{
 			DataDir: dir, Nodes: 2, Runtime: node.RuntimeSimulated, Out: io.Discard,
-			APIServer: cluster.APIServerConfig{BindAddress: "127.0.0.1", SecurePort: address.Port},
+			APIServer: cluster.APIServerConfig{BindAddress: "127.0.0.1", SecurePort: port},
 			Logger:    slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelError})),
 		})
 	}()
@@ -63,8 +60,8 @@ func startGuarded(t *testing.T) *guarded {
 			t.Errorf("the cluster ended: %v", err)
 		}
 	})
-	g := &guarded{t: t, url: "https://" + address.String()}
-	g.eventually("the cluster is ready", func() bool {
+	g := &guarded{t: t, url: fmt.Sprintf("https://127.0.0.1:%d", port)}
+	eventually.True(g.t, "the cluster is ready", func() bool {
 		config, err := clientcmd.BuildConfigFromFlags("", filepath.Join(dir, "admin.conf"))
 		if err != nil {
 			return false
@@ -94,26 +91,13 @@ func (g *guarded) must(err error) {
 	}
 }
 
-func (g *guarded) eventually(what string, holds func() bool) {
-	g.t.Helper()
-	ticker := time.NewTicker(20 * time.Millisecond)
-	defer ticker.Stop()
-	for end := time.After(time.Minute); !holds(); {
-		select {
-		case <-ticker.C:
-		case <-end:
-			g.t.Fatalf("%s: not within a minute", what)
-		}
-	}
-}
-
 // furnish makes the objects that requests are about.
 func (g *guarded) furnish(ctx context.Context) {
 	g.t.Helper()
 	core := g.admin.CoreV1()
 	_, err := core.Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "web"}}, metav1.CreateOptions{})
 	g.must(err)
-	g.eventually("web has its service account", func() bool {
+	eventually.True(g.t, "web has its service account", func() bool {
 		_, err := core.ServiceAccounts("web").Get(ctx, "default", metav1.GetOptions{})
 		return err == nil
 	})
@@ -209,7 +193,7 @@ func (c *caller) send(t *testing.T, method, path, contentType, body string, head
 // it got as far as being looked at: its answer may be any but 401 and 403.
 func TestAccess(t *testing.T) {
 	g := startGuarded(t)
-	g.eventually("the account of the deployment controller is there", func() bool {
+	eventually.True(t, "the account of the deployment controller is there", func() bool {
 		_, err := g.admin.CoreV1().ServiceAccounts("kube-system").Create(t.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "deployment-controller"}}, metav1.CreateOptions{})
 		_, errGet := g.admin.CoreV1().ServiceAccounts("kube-system").Get(t.Context(), "deployment-controller", metav1.GetOptions{})
 		return err == nil || errGet == nil

@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"vigil/cluster"
+	"vigil/internal/eventually"
 	"vigil/internal/porttest"
 	"vigil/kubelet/node"
 )
@@ -55,7 +56,7 @@ func TestJoin(t *testing.T) {
 	}
 	go func() { joined <- node.Run(ctx, joiner) }()
 
-	eventually(t, "the node joins", func() bool {
+	eventually.True(t, "the node joins", func() bool {
 		n, err := client.CoreV1().Nodes().Get(ctx, "joiner", metav1.GetOptions{})
 		return err == nil && ready(n)
 	})
@@ -64,12 +65,12 @@ func TestJoin(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the certificate is renewed", func() bool {
+	eventually.True(t, "the certificate is renewed", func() bool {
 		now, err := os.ReadFile(file)
 		return err == nil && string(now) != string(first)
 	})
 	begin := time.Now()
-	eventually(t, "the node is heard of after the first certificate has ended", func() bool {
+	eventually.True(t, "the node is heard of after the first certificate has ended", func() bool {
 		lease, err := client.CoordinationV1().Leases(corev1.NamespaceNodeLease).Get(ctx, "joiner", metav1.GetOptions{})
 		return err == nil && lease.Spec.RenewTime.After(begin.Add(8*time.Second))
 	})
@@ -90,7 +91,7 @@ func TestJoin(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "cluster-info is signed", func() bool {
+	eventually.True(t, "cluster-info is signed", func() bool {
 		info, err := public.CoreV1().ConfigMaps("kube-public").Get(ctx, "cluster-info", metav1.GetOptions{})
 		return err == nil && len(info.Data) == 2
 	})
@@ -103,17 +104,4 @@ func ready(n *corev1.Node) bool {
 		}
 	}
 	return false
-}
-
-func eventually(t *testing.T, what string, holds func() bool) {
-	t.Helper()
-	ticker := time.NewTicker(50 * time.Millisecond)
-	defer ticker.Stop()
-	for end := time.After(time.Minute); !holds(); {
-		select {
-		case <-end:
-			t.Fatalf("not in time: %s", what)
-		case <-ticker.C:
-		}
-	}
 }

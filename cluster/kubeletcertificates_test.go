@@ -16,6 +16,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
+	"vigil/internal/eventually"
+	"vigil/internal/porttest"
 	"vigil/kubelet/certificates"
 	"vigil/kubelet/node"
 	"vigil/pki"
@@ -24,12 +26,7 @@ import (
 // TestServing: the kubelet of a node that joined gets a serving certificate by which the API server knows it, another one when it has
 // another address, and trusts those whom the cluster's authority has signed.
 func TestServing(t *testing.T) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	port := listener.Addr().(*net.TCPAddr).Port
-	listener.Close()
+	port := porttest.Free(t)
 	logger := slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn}))
 	dir := t.TempDir()
 	ctx, stop := context.WithCancel(t.Context())
@@ -50,22 +47,19 @@ func TestServing(t *testing.T) {
 	}()
 	soon := func(what string, try func() error) {
 		t.Helper()
-		tick := time.NewTicker(20 * time.Millisecond)
-		defer tick.Stop()
-		for end := time.After(time.Minute); ; <-tick.C {
+		eventually.Nil(t, what, func() error {
 			err := try()
 			if err == nil {
-				return
+				return nil
 			}
 			select {
-			case <-end:
-				t.Fatalf("%s: %v", what, err)
-			case err := <-ended:
+			case end := <-ended:
 				running--
-				t.Fatalf("%s: the cluster ended: %v", what, err)
+				t.Fatalf("%s: %v; the cluster ended: %v", what, err, end)
 			default:
 			}
-		}
+			return err
+		})
 	}
 	const name = "joiner"
 	object := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}, Status: corev1.NodeStatus{Addresses: []corev1.NodeAddress{

@@ -31,6 +31,7 @@ import (
 	"vigil/apiserver/apiservertest"
 	"vigil/cluster"
 	"vigil/internal/memory"
+	"vigil/internal/protobufclient"
 	"vigil/kubelet/node"
 )
 
@@ -62,8 +63,7 @@ func BenchmarkNodes(b *testing.B) {
 
 func benchmarkNodes(b *testing.B, nodes, pods int) {
 	server := apiservertest.Start(b)
-	config := server.Admin()
-	config.ContentType = "application/vnd.kubernetes.protobuf"
+	config := protobufclient.Config(server.Admin())
 	client := kubernetes.NewForConfigOrDie(config)
 	for _, name := range []string{corev1.NamespaceNodeLease, "default"} {
 		_, err := client.CoreV1().Namespaces().Create(b.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})

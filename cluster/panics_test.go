@@ -32,6 +32,7 @@ import (
 	"vigil/controllers/replicaset"
 	"vigil/informer"
 	"vigil/informer/workqueue"
+	"vigil/internal/eventually"
 	"vigil/internal/panics"
 	"vigil/kinds"
 	"vigil/kubelet"
@@ -247,34 +248,25 @@ func runMined(t *testing.T, s *apiservertest.Server, p *plants, log *slog.Logger
 	if err != nil {
 		t.Fatal(err)
 	}
-	wait(t, "the pod fits nowhere, and telling so panics", func() bool { return panics.Count(panics.Scheduling) > 0 }) // there is no node yet
+	eventually.True(t, "the pod fits nowhere, and telling so panics", func() bool { return panics.Count(panics.Scheduling) > 0 }) // there is no node yet
 	run(node.Run)
 	select {
 	case what := <-told:
 		if what != "update" {
 			t.Errorf("the handler that panicked was told %q first, want the object again", what)
 		}
-	case <-time.After(30 * time.Second):
+	case <-time.After(eventually.Limit):
 		t.Error("the handler that panicked was not told again")
 	}
 }
 
 func waitRunning(t *testing.T, client *kubernetes.Clientset) {
 	t.Helper()
-	wait(t, "the pod runs", func() bool {
+	eventually.True(t, "the pod runs", func() bool {
 		pods, err := client.CoreV1().Pods("default").List(t.Context(), metav1.ListOptions{})
 		return err == nil && len(pods.Items) == 1 && pods.Items[0].Status.Phase == corev1.PodRunning
 	})
-	wait(t, "the node follows its runtime again", func() bool { return panics.Count(panics.Node) > 0 })
-}
-
-func wait(t *testing.T, what string, holds func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(time.Minute); !holds(); time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("waited in vain: %s", what)
-		}
-	}
+	eventually.True(t, "the node follows its runtime again", func() bool { return panics.Count(panics.Node) > 0 })
 }
 
 // gather is what /metrics of a component shows.

@@ -3,8 +3,8 @@ package cluster_test
 import (
 	"context"
 	"crypto/tls"
-	"errors"
 	"flag"
+	"fmt"
 	"io"
 	"log/slog"
 	"net"
@@ -20,6 +20,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"vigil/cluster"
+	"vigil/internal/eventually"
 	"vigil/internal/porttest"
 	"vigil/kubelet/node"
 	"vigil/pki"
@@ -95,7 +96,7 @@ func TestRenewal(t *testing.T) {
 	}, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	timeout := time.After(5 * time.Minute)
+	timeout := time.After(eventually.Limit)
 	for {
 		select {
 		case event, open := <-watch.ResultChan():
@@ -120,29 +121,28 @@ func newAdmin(dir string) (*kubernetes.Clientset, error) {
 	return kubernetes.NewForConfig(config)
 }
 
-// adminWhenReady waits until the cluster has a node that is ready.
+// adminWhenReady waits until the cluster has its node, and returns the administrator's client.
 func adminWhenReady(t *testing.T, dir string, ended chan error) *kubernetes.Clientset {
 	t.Helper()
-	ticker := time.NewTicker(50 * time.Millisecond)
-	defer ticker.Stop()
-	for end := time.After(time.Minute); ; {
+	var client *kubernetes.Clientset
+	eventually.Nil(t, "the cluster has a node", func() error {
 		select {
 		case err := <-ended:
 			ended <- nil
-			t.Fatalf("the cluster ended: %v", errors.Join(err))
-		case <-end:
-			t.Fatal("the cluster does not become ready")
-		case <-ticker.C:
+			t.Fatalf("the cluster ended: %v", err)
+		default:
 		}
-		client, err := newAdmin(dir)
-		if err != nil {
-			continue
+		var err error
+		if client, err = newAdmin(dir); err != nil {
+			return err
 		}
 		nodes, err := client.CoreV1().Nodes().List(t.Context(), metav1.ListOptions{})
-		if err == nil && len(nodes.Items) == 1 {
-			return client
+		if err == nil && len(nodes.Items) != 1 {
+			err = fmt.Errorf("it has %d", len(nodes.Items))
 		}
-	}
+		return err
+	})
+	return client
 }
 
 // servingCertificate is the end of the certificate that the API server shows.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -15,6 +14,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"vigil/internal/eventually"
+	"vigil/internal/porttest"
 	"vigil/kubelet"
 	"vigil/kubelet/simulated"
 )
@@ -132,12 +132,7 @@ func TestStatic_ManifestOfAMirror(t *testing.T) {
 }
 
 func TestStatic_PodsRunWithoutAPIServer(t *testing.T) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	nobody := listener.Addr().String()
-	listener.Close()
+	nobody := fmt.Sprintf("127.0.0.1:%d", porttest.Free(t))
 	dir, runtime := t.TempDir(), simulated.New(network)
 	writeManifest(t, dir, "web.json", `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"web"},"spec":{"containers":[{"name":"c","image":"i"}]}}`)
 	k, err := kubelet.New(kubelet.Config{Server: &rest.Config{Host: "https://" + nobody}, NodeName: "node-1", Runtime: runtime, StaticPodPath: dir})

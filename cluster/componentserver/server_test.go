@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -30,7 +31,9 @@ import (
 	"vigil/apiserver/authn"
 	"vigil/apiserver/authz"
 	"vigil/apiserver/health"
+	"vigil/internal/eventually"
 	"vigil/internal/panics"
+	"vigil/internal/porttest"
 	"vigil/pki"
 )
 
@@ -111,12 +114,7 @@ func (w *world) check(context.Context) error {
 // serve runs a component's server and returns its address.
 func (w *world) serve(change func(*Config)) string {
 	w.t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	port := listener.Addr().(*net.TCPAddr).Port
-	listener.Close()
+	port := porttest.Free(w.t)
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(prometheus.NewGauge(prometheus.GaugeOpts{Name: "of_the_component"}))
 	config := Config{
@@ -134,20 +132,21 @@ func (w *world) serve(change func(*Config)) string {
 			w.t.Errorf("server: %v", err)
 		}
 	})
-	address := listener.Addr().String()
-	for {
+	address := net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
+	eventually.Nil(w.t, "the server listens", func() error {
 		conn, err := net.Dial("tcp", address)
 		if err == nil {
-			conn.Close()
-			return address
+			return conn.Close()
 		}
 		select {
-		case err := <-ended:
+		case end := <-ended:
 			ended <- nil
-			w.t.Fatalf("server: %v", err)
-		case <-time.After(5 * time.Millisecond):
+			w.t.Fatalf("server: %v", end)
+		default:
 		}
-	}
+		return err
+	})
+	return address
 }
 
 // client shows a certificate of an authority, nil: none.
