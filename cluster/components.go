@@ -24,6 +24,7 @@ import (
 	"vigil/controllers"
 	"vigil/informer"
 	"vigil/internal/accounttoken"
+	"vigil/internal/protobufclient"
 	"vigil/internal/serving"
 	"vigil/pki"
 	"vigil/scheduler"
@@ -79,7 +80,7 @@ func newComponent(name, source string, config ComponentConfig) (*component, *res
 		server.Host = config.Master
 	}
 	server.WarningHandler = rest.NoWarnings{} // they are for people
-	client, err := kubernetes.NewForConfig(protobufConfig(server))
+	client, err := kubernetes.NewForConfig(protobufclient.Config(server))
 	if err != nil {
 		return nil, nil, fmt.Errorf("%s: %w", name, err)
 	}
@@ -121,14 +122,6 @@ func (c *component) server() componentserver.Config {
 		Gatherer: c.registry, Checks: c.checks, Configz: c.configz, NoProfiling: c.config.NoProfiling, Contention: c.config.Contention,
 		Logger: c.config.Logger,
 	}
-}
-
-// protobufConfig makes a client configuration that sends and asks for protobuf.
-func protobufConfig(config *rest.Config) *rest.Config {
-	config = rest.CopyConfig(config)
-	config.ContentType = "application/vnd.kubernetes.protobuf"
-	config.AcceptContentTypes = "application/vnd.kubernetes.protobuf,application/json"
-	return config
 }
 
 // ControllerManagerConfig says how the controllers are run.

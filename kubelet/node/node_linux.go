@@ -17,6 +17,7 @@ import (
 
 	"vigil/informer"
 	"vigil/internal/panics"
+	"vigil/internal/protobufclient"
 	"vigil/internal/slis"
 	"vigil/kubelet"
 	"vigil/kubelet/cgroups"
@@ -84,7 +85,7 @@ func New(ctx context.Context, config Config, server *rest.Config) (*Node, error)
 	if !n.config.NodeIP.IsValid() {
 		n.config.NodeIP = Address()
 	}
-	if n.client, err = kubernetes.NewForConfig(n.protobuf()); err != nil {
+	if n.client, err = kubernetes.NewForConfig(protobufclient.Config(n.rest)); err != nil {
 		return nil, fmt.Errorf("node %s: %w", n.name, err)
 	}
 	n.events = record.NewBroadcaster()
@@ -120,14 +121,6 @@ func (c *Config) runReal(ctx context.Context, server *rest.Config) error {
 		return err
 	}
 	return n.Run(ctx)
-}
-
-// protobuf is how clients reach the API server that do not ask for JSON.
-func (n *Node) protobuf() *rest.Config {
-	config := rest.CopyConfig(n.rest)
-	config.ContentType = "application/vnd.kubernetes.protobuf"
-	config.AcceptContentTypes = "application/vnd.kubernetes.protobuf,application/json"
-	return config
 }
 
 // Run runs the kubelet and its parts until ctx ends, and closes the node. The first that ends ends all. The containers run on.
