@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
@@ -58,12 +59,13 @@ func TestEnvtest(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), eventually.Limit)
 			defer cancel()
 
-			// A controller that writes into a ConfigMap what it has seen.
+			// A controller that writes into a ConfigMap what it has seen. Its name may have been used by a run of this test before.
+			onceMore := controller.Options{SkipNameValidation: new(true)}
 			m, err := manager.New(config, manager.Options{Metrics: server.Options{BindAddress: "0"}})
 			if err != nil {
 				t.Fatal(err)
 			}
-			err = builder.ControllerManagedBy(m).Named("seen-" + run).For(&corev1.ConfigMap{}).Complete(reconcile.Func(func(ctx context.Context, r reconcile.Request) (reconcile.Result, error) {
+			err = builder.ControllerManagedBy(m).Named("seen-" + run).For(&corev1.ConfigMap{}).WithOptions(onceMore).Complete(reconcile.Func(func(ctx context.Context, r reconcile.Request) (reconcile.Result, error) {
 				var cm corev1.ConfigMap
 				if err := m.GetClient().Get(ctx, r.NamespacedName, &cm); err != nil {
 					return reconcile.Result{}, client.IgnoreNotFound(err)
