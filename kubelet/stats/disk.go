@@ -8,7 +8,6 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
-	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -66,7 +65,7 @@ type fileSystems struct {
 // countPatience is how long a count waits for pods that are being measured. They go on being measured, and what is found out counts then.
 const countPatience = 10 * time.Second
 
-// CountDisks counts what all pods have on disk, and how full the runtime's file systems are. Run does it once a minute.
+// CountDisks counts what all pods have on disk from now on, and how full the runtime's file systems are. Run does it once a minute.
 //
 // Each pod is measured by a goroutine of its own, by one at a time: a pod with millions of files, or on a file system that does not answer, keeps
 // its old figures for as long as that takes, and holds up no other. CountDisks waits a while for all, but not for ever.
@@ -79,7 +78,7 @@ func (p *Provider) countNewDisks(ctx context.Context) error {
 	return p.countDisks(ctx, func(uid types.UID) bool {
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		return p.disks[uid] == nil && !p.counting[uid]
+		return p.disks[uid] == nil && p.counting[uid] == nil
 	})
 }
 
@@ -88,12 +87,12 @@ func (p *Provider) countDisks(ctx context.Context, wanted func(types.UID) bool) 
 	layers, failed := p.layers(ctx)
 	err = errors.Join(err, failed)
 	pods := p.config.Pods()
-	var counted sync.WaitGroup
+	var counted []<-chan struct{}
 	there := make(map[types.UID]bool, len(pods))
 	for _, pod := range pods {
 		there[pod.UID] = true
 		if wanted(pod.UID) {
-			p.countBeside(ctx, &counted, pod, layers[pod.UID])
+			counted = append(counted, p.countBeside(ctx, pod, layers[pod.UID]))
 		}
 	}
 	p.mu.Lock()
@@ -102,42 +101,69 @@ func (p *Provider) countDisks(ctx context.Context, wanted func(types.UID) bool) 
 		p.files = files
 	}
 	p.mu.Unlock()
-	done := make(chan struct{})
-	p.counters.Go(func() {
-		counted.Wait()
-		close(done)
-	})
 	patience := time.NewTimer(countPatience)
 	defer patience.Stop()
-	select {
-	case <-done:
-	case <-patience.C:
-	case <-ctx.Done():
-		return ctx.Err()
+	for _, done := range counted {
+		select {
+		case <-done:
+		case <-patience.C:
+			return err
+		case <-ctx.Done():
+			return ctx.Err()
+		}
 	}
 	return err
 }
 
-// countBeside counts a pod in a goroutine, unless one is already doing so.
-func (p *Provider) countBeside(ctx context.Context, counted *sync.WaitGroup, pod *corev1.Pod, layers map[string]layer) {
+// diskCount is a count of one pod's disk, under way or waiting for the one before.
+type diskCount struct {
+	measure func() (*podDisk, error)
+	done    chan struct{} // closed when it has ended
+	next    *diskCount    // asked for meanwhile; guarded by Provider.mu
+}
+
+// countBeside counts a pod in a goroutine. The channel it returns is closed when a count has ended that began after the call: one that is under
+// way may have passed a file that has grown since, so another one follows it, for all who ask meanwhile.
+func (p *Provider) countBeside(ctx context.Context, pod *corev1.Pod, layers map[string]layer) <-chan struct{} {
+	count := &diskCount{done: make(chan struct{}), measure: func() (*podDisk, error) {
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		disk := p.countPod(ctx, pod, layers)
+		return disk, ctx.Err() // a count that was broken off is none
+	}}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.counting[pod.UID] {
-		return
+	if running := p.counting[pod.UID]; running != nil {
+		if running.next == nil {
+			running.next = count
+		}
+		return running.next.done
 	}
-	p.counting[pod.UID] = true
-	counted.Add(1)
+	p.counting[pod.UID] = count
 	p.counters.Go(func() {
-		defer counted.Done()
-		disk, err := panics.Call(p.config.Logger, panics.Node, func() (*podDisk, error) { return p.countPod(ctx, pod, layers), nil },
-			"namespace", pod.Namespace, "pod", pod.Name)
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		delete(p.counting, pod.UID)
-		if err == nil && ctx.Err() == nil { // else it was not counted to the end
-			p.disks[pod.UID] = disk
+		for count := count; count != nil; {
+			disk, err := panics.Call(p.config.Logger, panics.Node, count.measure, "namespace", pod.Namespace, "pod", pod.Name)
+			count = p.endCount(pod.UID, count, disk, err)
 		}
 	})
+	return count.done
+}
+
+// endCount publishes what a count has found unless it failed, and returns the count that follows, if somebody has asked for one.
+func (p *Provider) endCount(pod types.UID, count *diskCount, disk *podDisk, err error) (next *diskCount) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if err == nil {
+		p.disks[pod] = disk
+	}
+	if count.next == nil {
+		delete(p.counting, pod)
+	} else {
+		p.counting[pod] = count.next
+	}
+	close(count.done)
+	return count.next
 }
 
 // layers asks the runtime for the writable layers of pods' containers, by container ID.

@@ -73,7 +73,7 @@ func (p *Provider) measurePod(ctx context.Context, pod *corev1.Pod, sandbox *run
 	s := podSample{pod: pod}
 	s.measured, _ = p.usage(group) // what has gone meanwhile has no figures
 	p.mu.Lock()
-	s.disk, s.counting = p.disks[pod.UID], p.counting[pod.UID]
+	s.disk, s.counting = p.disks[pod.UID], p.counting[pod.UID] != nil
 	p.mu.Unlock()
 	switch {
 	case sandbox != nil:

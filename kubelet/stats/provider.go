@@ -69,7 +69,7 @@ type Provider struct {
 	mu       sync.Mutex // may be taken while round is held
 	last     *sample
 	disks    map[types.UID]*podDisk
-	counting map[types.UID]bool // pods that are being counted
+	counting map[types.UID]*diskCount // pods that are being counted
 	files    *fileSystems
 }
 
@@ -81,7 +81,7 @@ func New(config Config) *Provider {
 	if config.Logger == nil {
 		config.Logger = slog.New(slog.DiscardHandler)
 	}
-	return &Provider{config: config, started: time.Now(), rates: newRates(config.Period / 2), counts: make(chan struct{}, 1), disks: map[types.UID]*podDisk{}, counting: map[types.UID]bool{}}
+	return &Provider{config: config, started: time.Now(), rates: newRates(config.Period / 2), counts: make(chan struct{}, 1), disks: map[types.UID]*podDisk{}, counting: map[types.UID]*diskCount{}}
 }
 
 // Run measures every period until ctx ends: whoever asks finds rates of the last seconds.
