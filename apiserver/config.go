@@ -104,7 +104,8 @@ type Config struct {
 	BookmarkEvery time.Duration
 	// WatchLastChance is how long a watch's client that has lost events because it does not read has to read on, see read.Config. Default 10 s.
 	WatchLastChance time.Duration
-	// WatchCompression lets watches be compressed for clients that accept it. Each event is compressed once, for all of them.
+	// WatchCompression compresses every watch of a client that accepts it. Without it only those are that begin with sendInitialEvents=true, as upstream
+	// does. Each event is compressed once, for all watches.
 	WatchCompression bool
 	// ShutdownDelay is how long the server goes on serving after it has said at /readyz that it stops, so that load
 	// balancers notice. Default 0.

@@ -68,6 +68,42 @@ func TestWatch_Compression(t *testing.T) {
 	}
 }
 
+// TestWatch_CompressedLists: without the flag a watch is compressed if it takes the place of a list and its client accepts that, as upstream.
+func TestWatch_CompressedLists(t *testing.T) {
+	t.Parallel()
+	_, c, k := start(t)
+	namespace(t, k, "a")
+	configMap(t, k, "a", "c")
+	const path = "/api/v1/namespaces/a/configmaps?watch=true&allowWatchBookmarks=true"
+	const instead = path + "&resourceVersionMatch=NotOlderThan&sendInitialEvents="
+
+	w := c.watch(instead+"true", "Accept-Encoding: gzip")
+	w.inflate("gzip")
+	if got := w.resp.Header.Get("Vary"); got != "Accept-Encoding" {
+		t.Errorf("Vary %q", got)
+	}
+	w.expect("ADDED c", "BOOKMARK end")
+	relabel(t, k, "a", "c", "round=1")
+	w.expect("MODIFIED c")
+
+	for name, plain := range map[string]struct {
+		path, accepted string
+		want           []string
+	}{
+		"the client does not accept it": {instead + "true", "identity", []string{"ADDED c", "BOOKMARK end"}},
+		"no initial events":             {instead + "false", "gzip", nil},
+		"a watch as ever":               {path, "gzip", []string{"ADDED c", "BOOKMARK end"}},
+	} {
+		w := c.watch(plain.path, "Accept-Encoding: "+plain.accepted)
+		if got := w.resp.Header.Get("Content-Encoding"); got != "" {
+			t.Errorf("%s: Content-Encoding %q", name, got)
+		}
+		w.expect(plain.want...)
+		relabel(t, k, "a", "c", "round="+strings.ReplaceAll(name, " ", "-"))
+		w.expect("MODIFIED c")
+	}
+}
+
 // TestWatch_CompressionForms: what a compressed watch says is what a plain one says, in every form.
 func TestWatch_CompressionForms(t *testing.T) {
 	t.Parallel()

@@ -9,9 +9,10 @@ import (
 	"vigil/object"
 )
 
-// packing returns the content coding for a watch, 0 if it is not compressed.
-func (r *Reader) packing(req *http.Request) object.Coding {
-	if !r.compress || isWebSocket(req) { // which frames every event
+// packing returns the content coding for a watch, 0 if it is not compressed. As upstream (KEP-3157, gate WatchListCompression), a watch that
+// takes the place of a list is compressed for a client that accepts it; others are with Config.Compress only.
+func (r *Reader) packing(req *http.Request, replacesList bool) object.Coding {
+	if !replacesList && !r.compress || isWebSocket(req) { // which frames every event
 		return 0
 	}
 	return object.ParseCoding(respond.AcceptsEncoding(req))

@@ -43,7 +43,8 @@ type Config struct {
 	// LastChance is how long a client that has lost events because it does not read may take to read on and be told so, before its
 	// stream is cut. Default 10 s. WebSockets have a limit of their own.
 	LastChance time.Duration
-	// Compress lets watches be compressed for clients that accept it. Each event is compressed once, for all of them.
+	// Compress compresses every watch of a client that accepts it. Without it only those are that begin with sendInitialEvents=true, as upstream
+	// does. Each event is compressed once, for all watches.
 	Compress bool
 	// Draining is closed when the server is about to stop: watches end then.
 	Draining <-chan struct{}

@@ -16,6 +16,7 @@ import (
 // Watch answers a watch. An error means that it never began. It may go on when Watch has returned: detached is
 // true then, and over is called when it has ended. Else over is not called.
 func (r *Reader) Watch(w http.ResponseWriter, req *http.Request, res *Resource, info *request.Info, opts *request.ListOptions, over func()) (detached bool, err error) {
+	replacesList := opts.SendInitialEvents != nil && *opts.SendInitialEvents // Complete also says so for clients that did not ask
 	if err := opts.Complete(); err != nil {
 		return false, err
 	}
@@ -46,7 +47,7 @@ func (r *Reader) Watch(w http.ResponseWriter, req *http.Request, res *Resource, 
 		w.cursor, err = res.Cache.StartWatch(req.Context(), from, initial, watchcache.WatchOptions{Selection: sel, EndBookmark: true, OnExpired: expired})
 		return err
 	}
-	if coding := r.packing(req); coding != 0 {
+	if coding := r.packing(req, replacesList); coding != 0 {
 		announce(w.Header(), coding)
 		common.enc = pack(enc, coding)
 	}

@@ -92,7 +92,7 @@ func (f *apiServerFlags) add(flags *pflag.FlagSet, bind string) {
 	flags.Float64Var(&c.GoawayChance, "goaway-chance", 0, "probability, at most 0.02, that a request over HTTP/2 has its connection drained, so that clients spread over several servers")
 	flags.DurationVar(&c.RequestTimeout, "request-timeout", time.Minute, "bound of requests that are not watches")
 	flags.IntVar(&f.minTimeout, "min-request-timeout", 1800, "least duration of a watch that names none, in seconds; the most is twice that")
-	flags.BoolVar(&c.WatchCompression, "watch-compression", false, "compress watches for clients that accept gzip or deflate; each event is compressed once, for all of them")
+	flags.BoolVar(&c.WatchCompression, "watch-compression", false, "compress every watch of a client that accepts gzip or deflate, not only those that begin with sendInitialEvents=true; each event is compressed once, for all of them")
 	flags.DurationVar(&c.ShutdownDelay, "shutdown-delay-duration", 0, "how long to go on serving after /readyz fails at the end")
 	flags.StringVar(&c.ServiceAccountSigningKeyFile, "service-account-signing-key-file", "", "key that signs service account tokens, PEM; none are issued without it")
 	flags.StringSliceVar(&c.ServiceAccountKeyFiles, "service-account-key-file", nil, "files of keys that service account tokens are checked with, PEM (default: the signing key)")
