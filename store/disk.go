@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -17,34 +18,31 @@ import (
 // [reserve], each down to a line of its own, so that deletes work longest. Reads are never refused.
 //
 // What a write takes is known only when etcd's database has been committed. So disk counts each write at the highest it may cost until
-// it looks again: then it commits, asks the file system, and begins to count anew. While there is plenty it looks every lookInterval,
-// and no write waits for it.
+// it looks again: then it commits, asks the file system, and begins to count anew. One goroutine looks, every lookInterval and when a write asks
+// for it. A write for which the last look has found room goes on while the next look is under way.
 type disk struct {
 	dir    string
 	server *etcdserver.EtcdServer
 	log    *slog.Logger
+	done   <-chan struct{} // closed when etcd has ended
+	ask    chan struct{}   // has an entry when a write asks for a look
 
 	flying atomic.Int64 // highest cost of the writes that are under way
 	logged atomic.Int64 // bytes that all writes so far may have put into etcd's log
 	plenty atomic.Int64 // what writes under way may cost together without a look; 0 when there is not plenty
 	full   atomic.Bool  // writes that grow the data are refused
 
-	// mu guards what follows: whoever has put something in may go on. It is no Mutex, because a commit in an etcd that has just
-	// ended never returns, and nobody must wait for that.
-	mu       chan struct{}
-	reserve  reserve
-	state    state              // at the last look
-	room     [shrinks + 1]int64 // what writes of each demand may cost until the next look
-	spent    int64              // highest cost of what the last look may not have seen
-	looked   time.Time          // when the last look ended
-	logSeen  int64              // logged at the last look
-	logBegan int64              // logged when etcd went on to its present log file, or before
-	logKnown bool               // whether logBegan is
-	logRead  int64              // logged when the log's present file was last read
-	logLeft  int64              // what the log can take without further space, at the last look
-	refused  time.Time          // when a growing write last was
-	snapped  time.Time          // when look has last made etcd write a snapshot, or tried to
-	failed   string             // the last error of a look that was logged
+	mu      sync.Mutex         // guards what follows; nobody holds it while etcd or the file system is asked
+	state   state              // at the last look; only look changes it
+	room    [shrinks + 1]int64 // what writes of each demand may cost until the next look
+	spent   int64              // highest cost of what the last look may not have seen
+	during  int64              // the part of spent that was admitted since the look under way began
+	looking bool               // a look is under way
+	ended   chan struct{}      // closed when the look under way ends, or the next one
+	looked  time.Time          // when the last look ended
+	refused time.Time          // when a growing write last was
+
+	look look
 }
 
 // demand is what a write does to the size of the data.
@@ -64,8 +62,8 @@ const (
 	lookInterval = 100 * time.Millisecond
 	// lookAgain is how soon a write that would be refused causes another look. It bounds what many such writes cost.
 	lookAgain = 10 * time.Millisecond
-	// waitForOthers is how long a write waits for those under way before it looks again.
-	waitForOthers = time.Millisecond
+	// lookPause is the least time between two looks: how long a write waits for those under way.
+	lookPause = time.Millisecond
 	// plentyBytes is more than can be written to a disk in several lookIntervals.
 	plentyBytes = 1 << 30
 
@@ -78,26 +76,23 @@ const (
 	// time, or the unused pages in the database may not be where they are needed; then the reserve has to take it. It is enough
 	// for the largest value. With that much room the disk is no longer called full.
 	mostUnseen = 4 << 20
-	// keepsLine and shrinksLine are how much of the database's reserve updates and deletes leave, logLine how much of the log.
-	keepsLine, shrinksLine, logLine = databaseReserve / 4, databaseReserve / 8, 1 << 20
+	// keepsLine and shrinksLine are how much of the database's reserve updates and deletes leave, logLine how much of the log. Updates leave
+	// only pagesLine while the database has unused pages, as it has after a compaction: then it hardly grows.
+	keepsLine, pagesLine, shrinksLine, logLine = databaseReserve / 2, databaseReserve * 3 / 16, databaseReserve / 8, 1 << 20
 	// mostReserved is how much may be taken from the reserve between two looks: at half of it, the log's part, less than overshoot.
 	mostReserved = 3 << 20
-	// logReadAgain is after how many bytes the log's file is read again, when it is almost full by count.
-	logReadAgain = 1 << 20
-	// snapshotInterval is the least time between two snapshots for the sake of the log's files.
-	snapshotInterval = time.Second
+	// longestWait is how long a write waits for looks before it is refused.
+	longestWait = 3 * time.Second
 	// calm is how long no write must have been refused for the disk to be called full no longer.
 	calm = 10 * time.Second
-	// othersTake is how long a process that takes every free byte needs at most to take the loose files' space.
-	othersTake = 500 * time.Millisecond
-	// freeLow is the free space below which nothing is written when etcd's next snapshot is due.
-	freeLow = 256 << 10
 	// hardlyAny is the room for growing writes below which the disk is called full, before one is refused.
 	hardlyAny = 256 << 10
 )
 
-func newDisk(dir string, server *etcdserver.EtcdServer, log *slog.Logger) *disk {
-	return &disk{dir: dir, server: server, log: log, reserve: reserve{dir: dir}, mu: make(chan struct{}, 1)}
+func newDisk(dir string, server *etcdserver.EtcdServer, log *slog.Logger, done <-chan struct{}) *disk {
+	d := &disk{dir: dir, server: server, log: log, done: done, ask: make(chan struct{}, 1), ended: make(chan struct{})}
+	d.look = look{disk: d, reserve: reserve{dir: dir}}
+	return d
 }
 
 // cost is the highest that a write of a value of this many bytes can take from the disk: once in the log, once in the database.
@@ -115,161 +110,57 @@ func (d *disk) admit(ctx context.Context, want demand, bytes int, replaced func(
 	if want == keeps && bytes > replaced()+slightGrowth {
 		want = grows
 	}
-	select {
-	case d.mu <- struct{}{}:
-	case <-ctx.Done():
-		return &certainError{ctx.Err()}
-	}
-	defer func() { <-d.mu }()
-	fits := func() bool { return d.spent+c <= d.room[want] }
-	if !fits() && (d.spent > 0 || time.Since(d.looked) > lookAgain) {
-		d.look(ctx)
-	}
-	for !fits() {
-		if c > d.room[want] {
-			if want == grows {
-				d.refused = time.Now()
-				if !d.full.Swap(true) {
-					d.sayFull()
-				}
-			}
-			return &certainError{fmt.Errorf("%w on the disk of etcd data directory %s (%s)", ErrNoSpace, d.dir, d.state)}
+	patience := time.NewTimer(longestWait)
+	defer patience.Stop()
+	for fresh, last := want == grows, false; ; fresh = true {
+		ended, err := d.take(want, bytes, fresh, last)
+		if errors.Is(err, ErrNoSpace) && want == grows && !d.full.Swap(true) {
+			d.sayFull()
 		}
-		// It is for the writes under way that there is no room: they end soon.
+		if ended == nil {
+			return err
+		}
 		select {
-		case <-time.After(waitForOthers):
-			d.look(ctx)
+		case d.ask <- struct{}{}:
+		default:
+		}
+		select {
+		case <-ended:
+		case <-patience.C:
+			last = true
+		case <-d.done:
+			return &certainError{fmt.Errorf("%w: the embedded etcd has ended", ErrUnavailable)}
 		case <-ctx.Done():
 			return &certainError{ctx.Err()}
 		}
 	}
-	d.spent += c
-	d.flying.Add(c)
-	d.logged.Add(int64(bytes) + logCost)
-	return nil
 }
 
-func (d *disk) done(bytes int) { d.flying.Add(-cost(bytes)) }
-
-// tick looks once, unless somebody is looking.
-func (d *disk) tick(ctx context.Context) {
-	select {
-	case d.mu <- struct{}{}:
-		d.look(ctx)
-		<-d.mu
-	default:
+// take admits a write or refuses it. When another look may find room for it, and this is not the last attempt, it returns what is closed when
+// one has ended. fresh says that the last look will do if it has only just ended.
+func (d *disk) take(want demand, bytes int, fresh, last bool) (ended <-chan struct{}, err error) {
+	c := cost(bytes)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.spent+c <= d.room[want] {
+		d.spent += c
+		d.during += c
+		d.flying.Add(c)
+		d.logged.Add(int64(bytes) + logCost)
+		return nil, nil
 	}
+	// What does not fit for the writes under way alone waits for them: they end soon.
+	known := fresh && c > d.room[want] && !d.looking && time.Since(d.looked) < lookAgain
+	if !known && !last {
+		return d.ended, nil
+	}
+	if want == grows {
+		d.refused = time.Now()
+	}
+	return nil, &certainError{fmt.Errorf("%w on the disk of etcd data directory %s (%s)", ErrNoSpace, d.dir, d.state)}
 }
 
-// look finds out what there is room for. The caller has mu.
-func (d *disk) look(ctx context.Context) {
-	free, err := freeBytes(d.dir)
-	plenty := err == nil && free > 2*plentyBytes && d.failed == ""
-	logged := d.logged.Load()
-	if plenty && d.plenty.Load() > 0 && logged == d.logSeen {
-		d.plenty.Store(free - plentyBytes)
-		return // nothing was written
-	}
-	if !plenty {
-		d.plenty.Store(0) // every write waits for mu from here on: those that the commit may miss are in flying
-	}
-	d.spent = d.flying.Load()
-	b := d.server.Backend()
-	var failed error
-	if !plenty {
-		b.ForceCommit()
-		failed = d.makeRoom(ctx, free)
-	}
-	s, err := d.reserve.tend(b.Size(), b.SizeInUse())
-	if err == nil {
-		err = d.followLog(&s, logged, plenty)
-	}
-	d.state, d.room = s, s.room()
-	if plenty {
-		d.plenty.Store(s.free - plentyBytes)
-	}
-	d.looked = time.Now()
-	d.report(s, errors.Join(failed, err))
-}
-
-// makeRoom makes etcd write a snapshot when that gives back space, or when the next one would come soon: until then another process may
-// have filled the disk. When it has already, makeRoom gives up the loose files for the snapshot. What is left of them afterwards is reserved again at once.
-func (d *disk) makeRoom(ctx context.Context, free int64) error {
-	due, err := d.snapshotDue()
-	if err != nil || !due && (d.state.oldLog == 0 || time.Since(d.snapped) < snapshotInterval) {
-		return err
-	}
-	if d.logLeft < logLine/2 {
-		return nil
-	}
-	d.snapped = time.Now()
-	if free >= looseLow {
-		return d.snapshot(ctx, snapshotCount+1)
-	}
-	// The loose files are given up for as short as can be: right before the last few entries.
-	if !d.alone(ctx) {
-		return nil
-	}
-	if err := d.snapshot(ctx, snapshotCount-fewEntries); err != nil {
-		return err
-	}
-	given, err := d.reserve.release()
-	if err != nil {
-		return err
-	}
-	if given {
-		time.Sleep(othersTake)
-	}
-	if free, err = freeBytes(d.dir); err != nil || free < freeLow {
-		return err
-	}
-	return d.snapshot(ctx, snapshotCount+1)
-}
-
-// alone waits until no write is under way, and says whether that is so.
-func (d *disk) alone(ctx context.Context) bool {
-	for deadline := time.Now().Add(snapshotInterval); d.flying.Load() > 0; time.Sleep(waitForOthers) {
-		if ctx.Err() != nil || time.Now().After(deadline) {
-			return false
-		}
-	}
-	return true
-}
-
-// snapshotDue says that etcd will soon write a snapshot.
-func (d *disk) snapshotDue() (bool, error) {
-	entries, err := d.sinceSnapshot()
-	return entries > snapshotCount-snapshotAhead, err
-}
-
-// followLog notes what is left of the log's present file, for which it must know how much was in the log when that began. For the file
-// of an earlier run it reads the file, if it matters. It also notes whether a snapshot is due.
-func (d *disk) followLog(s *state, logged int64, plenty bool) (err error) {
-	if s.newTail {
-		d.logBegan, d.logKnown = d.logSeen, d.logSeen > 0
-	}
-	d.logSeen = logged
-	if plenty {
-		return nil
-	}
-	if logged-d.logBegan > segmentBytes*3/4 && logged-d.logRead > logReadAgain {
-		d.logKnown = false // what was counted is more than what was written
-	}
-	if !d.logKnown {
-		written, err := d.reserve.written()
-		if err != nil {
-			return err
-		}
-		d.logBegan, d.logKnown, d.logRead = logged-written, true, logged
-	}
-	s.logLeft = max(0, segmentBytes-(logged-d.logBegan))
-	if s.log {
-		s.logLeft += segmentBytes
-	}
-	d.logLeft = s.logLeft
-	s.snapshotDue, err = d.snapshotDue()
-	return err
-}
+func (d *disk) finish(bytes int) { d.flying.Add(-cost(bytes)) }
 
 // room is what writes of each demand may cost.
 func (s state) room() (r [shrinks + 1]int64) {
@@ -284,7 +175,7 @@ func (s state) room() (r [shrinks + 1]int64) {
 	reserved := func(line int64) int64 {
 		return max(0, min(database-line, log-logLine, mostReserved))
 	}
-	r[keeps], r[shrinks] = reserved(keepsLine), reserved(shrinksLine)
+	r[keeps], r[shrinks] = max(reserved(keepsLine), min(reserved(pagesLine), s.pages/2)), reserved(shrinksLine)
 	if s.complete() {
 		r[grows] = min(max(0, s.free-margin, s.pages/2), mostUnseen)
 		r[keeps], r[shrinks] = max(r[keeps], r[grows]), max(r[shrinks], r[grows])
@@ -293,24 +184,9 @@ func (s state) room() (r [shrinks + 1]int64) {
 }
 
 func (d *disk) sayFull() {
+	d.mu.Lock()
+	free := d.state.free
+	d.mu.Unlock()
 	d.log.Error("the disk of etcd is full; the store refuses creates, and updates that make objects larger, until there is room: delete objects, or free space on the disk",
-		"directory", d.dir, "freeBytes", d.state.free)
-}
-
-// report logs when the disk becomes full and when it no longer is, and why the reserve cannot be kept.
-func (d *disk) report(s state, err error) {
-	switch grow := d.room[grows]; {
-	case grow < hardlyAny && !d.full.Swap(true):
-		d.sayFull()
-	case grow >= mostUnseen && time.Since(d.refused) > calm && d.full.Swap(false):
-		d.log.Info("the disk of etcd has room again; the store accepts all writes", "directory", d.dir, "freeBytes", s.free)
-	}
-	text := ""
-	if err != nil {
-		text = err.Error()
-	}
-	if text != "" && text != d.failed {
-		d.log.Error("the store could not reserve the disk space that etcd needs when the disk is full; it tries again", "directory", d.dir, "error", err)
-	}
-	d.failed = text
+		"directory", d.dir, "freeBytes", free)
 }

@@ -25,12 +25,20 @@ func freeBytes(dir string) (int64, error) {
 // allocate gives the first size bytes of the file blocks of their own. keepSize leaves the file's length as it is. It fails with
 // [errors.ErrUnsupported] where the file system has no such thing.
 func allocate(f *os.File, size int64, keepSize bool) error {
-	var mode uint32
 	if keepSize {
-		mode = 1 // FALLOC_FL_KEEP_SIZE
+		return fallocate(f, 1, 0, size) // FALLOC_FL_KEEP_SIZE
 	}
+	return fallocate(f, 0, 0, size)
+}
+
+// release gives blocks of a file back to the file system, and leaves its length. It fails as allocate does.
+func release(f *os.File, from, size int64) error {
+	return fallocate(f, 1|2, from, size) // FALLOC_FL_KEEP_SIZE, FALLOC_FL_PUNCH_HOLE
+}
+
+func fallocate(f *os.File, mode uint32, from, size int64) error {
 	for {
-		switch err := syscall.Fallocate(int(f.Fd()), mode, 0, size); {
+		switch err := syscall.Fallocate(int(f.Fd()), mode, from, size); {
 		case err == nil:
 			return nil
 		case errors.Is(err, syscall.EINTR):

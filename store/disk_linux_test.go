@@ -284,11 +284,14 @@ func occupy(t *testing.T, dir string) (path string) {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	for _, size := range []int{1 << 20, 1 << 12, 1} {
-		chunk := bytes.Repeat([]byte{1}, size)
-		for err = nil; err == nil; {
-			_, err = f.Write(chunk)
+	for err == nil {
+		for _, size := range []int{1 << 20, 1 << 12} {
+			chunk := bytes.Repeat([]byte{1}, size)
+			for err = nil; err == nil; {
+				_, err = f.Write(chunk)
+			}
 		}
+		_, err = f.Write([]byte{1})
 	}
 	if !errors.Is(err, syscall.ENOSPC) {
 		t.Fatal(err)
@@ -382,7 +385,7 @@ func TestDiskFull_ByOthers(t *testing.T) {
 	})
 }
 
-// Another process takes every byte that becomes free, also of etcd's reserve. Then nothing is written, everything is read, and etcd is
+// Another process takes every byte that becomes free, also of etcd's reserve. Then hardly anything is written, everything is read, and etcd is
 // still there when the other one ends.
 func TestDiskFull_OthersGoOn(t *testing.T) {
 	onSmallDisks(t, func(t *testing.T, disk smallDisk) {
@@ -409,8 +412,6 @@ func TestDiskFull_OthersGoOn(t *testing.T) {
 			}
 			x.must("update", err)
 		}
-		_, err := x.store.Delete(t.Context(), key(1), x.rev(1))
-		x.refused("delete without any reserve", err)
 		list, err := x.store.List(t.Context(), "/registry/", store.ListOptions{})
 		x.must("list", err)
 		if len(list.KVs) != values {

@@ -59,14 +59,14 @@ func StartEmbedded(ctx context.Context, cfg EmbeddedConfig) (*Embedded, error) {
 		e.Close()
 		return nil, startError(cfg, err)
 	}
-	e.disk = newDisk(cfg.DataDir, e.etcd.Server, cfg.Logger)
-	e.disk.tick(ctx)
+	e.disk = newDisk(cfg.DataDir, e.etcd.Server, cfg.Logger, e.done)
+	e.disk.look.once(ctx)
 	go e.supervise()
 	go e.watchDisk()
 	return e, nil
 }
 
-// watchDisk looks at the disk until etcd ends.
+// watchDisk looks at the disk until etcd ends, regularly and when a write asks for it.
 func (e *Embedded) watchDisk() {
 	ticker := time.NewTicker(lookInterval)
 	defer ticker.Stop()
@@ -75,11 +75,13 @@ func (e *Embedded) watchDisk() {
 		case <-e.done:
 			return
 		case <-ticker.C:
+		case <-e.disk.ask:
+			time.Sleep(lookPause)
 		}
 		if e.enter() != nil {
 			return
 		}
-		e.disk.tick(context.Background()) // etcd ends what it is asked in time
+		e.disk.look.once(context.Background()) // etcd ends what it is asked in time
 		e.leave()
 	}
 }

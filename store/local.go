@@ -70,7 +70,7 @@ func (l *local) txn(ctx context.Context, r *pb.TxnRequest) (*pb.TxnResponse, err
 	if err := l.embedded.disk.admit(ctx, want, bytes, func() int { return l.stored(ctx, r) }); err != nil {
 		return nil, err
 	}
-	defer l.embedded.disk.done(bytes)
+	defer l.embedded.disk.finish(bytes)
 	resp, err := l.kv.Txn(ctx, r)
 	return resp, noteNoSpace(&l.noSpace, mapError(ctx, err))
 }
@@ -159,7 +159,7 @@ func (l *local) compactTo(ctx context.Context, rev int64) error {
 	if err := l.embedded.disk.admit(ctx, shrinks, 0, nil); err != nil {
 		return err
 	}
-	defer l.embedded.disk.done(0)
+	defer l.embedded.disk.finish(0)
 	_, err := l.kv.Compact(ctx, &pb.CompactionRequest{Revision: rev})
 	return mapError(ctx, err)
 }
@@ -172,7 +172,7 @@ func (l *local) grant(ctx context.Context, ttl int64) (int64, error) {
 	if err := l.embedded.disk.admit(ctx, grows, 0, nil); err != nil {
 		return 0, err
 	}
-	defer l.embedded.disk.done(0)
+	defer l.embedded.disk.finish(0)
 	resp, err := l.lease.LeaseGrant(ctx, &pb.LeaseGrantRequest{TTL: ttl})
 	if err != nil {
 		return 0, noteNoSpace(&l.noSpace, mapError(ctx, err))

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 
@@ -23,7 +24,7 @@ const (
 
 // sinceSnapshot returns how many entries etcd's log has behind the last snapshot.
 func (d *disk) sinceSnapshot() (entries uint64, err error) {
-	files, err := os.ReadDir(d.reserve.path("member", "snap"))
+	files, err := os.ReadDir(filepath.Join(d.dir, "member", "snap"))
 	if err != nil {
 		return 0, err
 	}
