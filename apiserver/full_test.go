@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -22,8 +23,9 @@ import (
 // When etcd has no space, a create is answered with 507, a reason and Retry-After; reads, watches and deletes go on.
 func TestNoSpace(t *testing.T) {
 	etcd := storetest.NewEmbedded(t, store.EmbeddedConfig{QuotaBytes: 8 << 20})
-	config := store.Config{Embedded: etcd}
-	server := apiservertest.Start(t, func(c *apiserver.Config) { c.Store = storetest.Open(t, config) })
+	registry := prometheus.NewRegistry()
+	config := store.Config{Embedded: etcd, Registerer: registry}
+	server := apiservertest.Start(t, func(c *apiserver.Config) { c.Store, c.Gatherer = storetest.Open(t, config), registry })
 	clients, err := kubernetes.NewForConfig(server.Admin())
 	if err != nil {
 		t.Fatal(err)
@@ -69,6 +71,22 @@ func TestNoSpace(t *testing.T) {
 		!bytes.Contains(text, []byte(`"reason":"InsufficientStorage"`)) || !bytes.Contains(text, []byte(`"retryAfterSeconds":2`)) ||
 		!bytes.Contains(text, []byte("no space is left where the cluster keeps its objects")) {
 		t.Errorf("a create without space: %s, %v\n%s", answer.Status, answer.Header, text)
+	}
+
+	for path, want := range map[string]string{
+		"/readyz?verbose":   "[!]etcd-space etcd has reached its quota: creates and updates are refused, reads and deletes go on; delete objects that are not needed\n",
+		"/livez/etcd-space": "etcd has reached its quota: ",
+		"/metrics":          "vigil_store_full 1\n",
+	} {
+		answer, err := transport.Get(server.URL + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := io.ReadAll(answer.Body)
+		answer.Body.Close()
+		if err != nil || answer.StatusCode != http.StatusOK || !bytes.Contains(text, []byte(want)) {
+			t.Errorf("%s: %s, %v, does not say %q:\n%s", path, answer.Status, err, want, text)
+		}
 	}
 
 	list, err := maps.List(ctx, metav1.ListOptions{})

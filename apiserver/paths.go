@@ -33,7 +33,7 @@ func newPaths(s *Server) (*paths, error) {
 	p.exact[slis.Path] = indicators.Handler()
 	checksHealthz, checksLivez, checksReadyz := s.checks()
 	for name, checks := range map[string][]health.Check{"healthz": checksHealthz, "livez": checksLivez, "readyz": checksReadyz} {
-		e := health.New(name, s.log, indicators, checks...)
+		e := health.New(name, s.log, indicators, checks...).WithNotices(health.Notice{Name: "etcd-space", Func: s.store.Full})
 		p.exact["/"+name] = e
 		p.prefixes["/"+name+"/"] = e
 	}

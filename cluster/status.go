@@ -22,7 +22,8 @@ type Status struct {
 	Version string   `json:"version"` // of the API server
 	DataDir string   `json:"dataDir"`
 	Failing []string `json:"failing,omitempty"` // checks of /readyz that fail
-	// Warnings are what /readyz warns of without failing: that the server's process has recovered from panics.
+	// Warnings are what /readyz warns of without failing: that etcd refuses writes for lack of space, that the server's process has
+	// recovered from panics.
 	Warnings []string     `json:"warnings,omitempty"`
 	Nodes    []NodeStatus `json:"nodes"`
 	Pods     PodCounts    `json:"pods"`

@@ -38,6 +38,7 @@ type disk struct {
 	spent   int64              // highest cost of what the last look may not have seen
 	during  int64              // the part of spent that was admitted since the look under way began
 	looking bool               // a look is under way
+	found   [shrinks + 1]int64 // room as the last look has found it
 	ended   chan struct{}      // closed when the look under way ends, or the next one
 	looked  time.Time          // when the last look ended
 	refused time.Time          // when a growing write last was

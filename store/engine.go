@@ -34,6 +34,8 @@ type engine interface {
 
 	// pressed says that etcd refuses writes for lack of space, as far as is known; relieve tries to make it accept them again.
 	pressed() bool
+	// full says in one line what is refused for lack of space; "" while there is space.
+	full() string
 	// stale is as of disarm.
 	relieve(ctx context.Context, log *slog.Logger, stale bool) error
 

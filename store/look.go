@@ -65,7 +65,7 @@ func (l *look) once(ctx context.Context) {
 		d.plenty.Store(s.free - plentyBytes)
 	}
 	d.mu.Lock()
-	d.state, d.room = s, room
+	d.state, d.room, d.found = s, room, room
 	d.spent, d.looking, d.looked = flying+d.during, false, time.Now()
 	refused := d.refused
 	d.mu.Unlock()

@@ -29,7 +29,8 @@ type requestMetrics struct {
 	requests, errors prometheus.Counter
 }
 
-func newMetrics(r prometheus.Registerer, prefix string) (*metrics, error) {
+// newMetrics registers the metrics; full says whether etcd refuses writes for lack of space.
+func newMetrics(r prometheus.Registerer, prefix string, full func() bool) (*metrics, error) {
 	if r == nil {
 		return nil, nil
 	}
@@ -58,7 +59,16 @@ func newMetrics(r prometheus.Registerer, prefix string) (*metrics, error) {
 			Help: "Times the feed lost its connection to etcd and resumed.",
 		}),
 	}
-	for _, c := range []prometheus.Collector{m.duration, m.requests, m.errors, m.events, m.broken} {
+	noSpace := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "vigil_store_full",
+		Help: "1 while etcd refuses writes for lack of space, on its disk or in its quota.",
+	}, func() float64 {
+		if full() {
+			return 1
+		}
+		return 0
+	})
+	for _, c := range []prometheus.Collector{m.duration, m.requests, m.errors, m.events, m.broken, noSpace} {
 		if err := r.Register(c); err != nil {
 			return nil, err
 		}

@@ -96,7 +96,7 @@ func Open(_ context.Context, cfg Config) (*Store, error) {
 	default:
 		return nil, errors.New("open store: neither an embedded etcd nor endpoints are given")
 	}
-	m, err := newMetrics(cfg.Registerer, cfg.Prefix)
+	m, err := newMetrics(cfg.Registerer, cfg.Prefix, func() bool { return e.full() != "" })
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("open store: register metrics: %w", err), e.close())
 	}

@@ -2,8 +2,8 @@
 // (/readyz/etcd asks for one). Details of a failure are for the log and for single checks; the lists, which anybody may
 // read, say only which check failed.
 //
-// Beside upstream's lines, "[+]NAME ok" and "[-]NAME failed: reason withheld", there is one that warns and does not make an endpoint fail:
-// "[!]panics ..." when the process has recovered from a panic (package panics).
+// Beside upstream's lines, "[+]NAME ok" and "[-]NAME failed: reason withheld", there are some that warn and do not make an endpoint fail:
+// "[!]panics ..." when the process has recovered from a panic (package panics), and "[!]NAME ..." for each [Notice] that has something to say.
 package health
 
 import (
@@ -27,18 +27,31 @@ type Check struct {
 	Func func(ctx context.Context) error
 }
 
+// Notice is a named warning. Func must be quick; "" means that there is nothing to say. Anybody may read what it returns.
+type Notice struct {
+	Name string
+	Func func() string
+}
+
 // Endpoint is one of the three health endpoints.
 type Endpoint struct {
-	name   string // "healthz", "livez", "readyz"
-	log    *slog.Logger
-	checks []Check
-	slis   *slis.Metrics
+	name    string // "healthz", "livez", "readyz"
+	log     *slog.Logger
+	checks  []Check
+	notices []Notice
+	slis    *slis.Metrics
 }
 
 // New returns an endpoint with its checks in the order in which they are shown. What each finds when all are asked is counted in slis,
 // which may be nil.
 func New(name string, log *slog.Logger, slis *slis.Metrics, checks ...Check) *Endpoint {
 	return &Endpoint{name: name, log: log, slis: slis, checks: checks}
+}
+
+// WithNotices adds warnings to an endpoint that serves nobody yet, and returns it.
+func (e *Endpoint) WithNotices(notices ...Notice) *Endpoint {
+	e.notices = append(e.notices, notices...)
+	return e
 }
 
 // ServeHTTP serves /NAME and /NAME/CHECK.
@@ -55,6 +68,12 @@ func (e *Endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 				return
 			}
 			text(w, "ok")
+			return
+		}
+	}
+	for _, n := range e.notices {
+		if n.Name == single {
+			text(w, cmp.Or(n.Func(), "ok"))
 			return
 		}
 	}
@@ -92,6 +111,11 @@ func (e *Endpoint) serveAll(w http.ResponseWriter, r *http.Request) {
 			continue
 		}
 		fmt.Fprintf(&out, "[+]%s ok\n", c.Name)
+	}
+	for _, n := range e.notices {
+		if notice := n.Func(); notice != "" {
+			fmt.Fprintf(&out, "[!]%s %s\n", n.Name, notice)
+		}
 	}
 	out.WriteString(panics.Line())
 	if len(excluded) > 0 {

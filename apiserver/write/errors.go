@@ -54,8 +54,8 @@ func insufficientStorage(gr schema.GroupResource, name, verb string) error {
 		Status: metav1.StatusFailure,
 		Code:   http.StatusInsufficientStorage,
 		Reason: ReasonInsufficientStorage,
-		Message: fmt.Sprintf("cannot %s %s: no space is left where the cluster keeps its objects. Reads and deletes go on, and "+
-			"writes will as soon as there is space: delete objects that are not needed, or free space on the disk of etcd", verb, what),
+		Message: fmt.Sprintf("cannot %s %s: no space is left where the cluster keeps its objects; "+
+			"delete objects that are not needed, or free space on the disk of etcd", verb, what),
 		Details: &metav1.StatusDetails{Name: name, Group: gr.Group, Kind: gr.Resource, RetryAfterSeconds: 2},
 	}}
 }
