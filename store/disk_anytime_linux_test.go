@@ -293,8 +293,7 @@ func TestDisk_CrashInARoll(t *testing.T) {
 	}
 }
 
-// On a full disk values are replaced by others of their size until half of the database's reserve is used. They are again when
-// the history is compacted and its pages can be used again.
+// On a full disk values are replaced by others of their size until half of the database's reserve is used, and again soon after.
 func TestDiskFull_Updates(t *testing.T) {
 	nstest.Need(t)
 	dir := tmpfs(t, 160)
@@ -311,7 +310,7 @@ func TestDiskFull_Updates(t *testing.T) {
 	other := occupy(t, dir)
 	n := 0
 	x.untilRefused(func(i int) error { n = i; return update(i) })
-	x.eventually("update after the compaction", func() error { return update(0) })
+	x.eventually("update after one was refused", func() error { return update(0) })
 	t.Logf("%d updates until one was refused", n)
 	x.must("delete", x.delete(3))
 	if err := os.Remove(other); err != nil {
