@@ -67,8 +67,8 @@ func TestNoSpace(t *testing.T) {
 	if created--; created == 0 {
 		t.Fatalf("nothing was created: %s\n%s", answer.Status, text)
 	}
-	if answer.StatusCode != http.StatusInsufficientStorage || answer.Header.Get("Retry-After") != "2" ||
-		!bytes.Contains(text, []byte(`"reason":"InsufficientStorage"`)) || !bytes.Contains(text, []byte(`"retryAfterSeconds":2`)) ||
+	if answer.StatusCode != http.StatusInsufficientStorage || answer.Header.Get("Retry-After") != "1" ||
+		!bytes.Contains(text, []byte(`"reason":"InsufficientStorage"`)) || !bytes.Contains(text, []byte(`"retryAfterSeconds":1`)) ||
 		!bytes.Contains(text, []byte("no space is left where the cluster keeps its objects")) {
 		t.Errorf("a create without space: %s, %v\n%s", answer.Status, answer.Header, text)
 	}

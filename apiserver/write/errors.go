@@ -56,7 +56,7 @@ func insufficientStorage(gr schema.GroupResource, name, verb string) error {
 		Reason: ReasonInsufficientStorage,
 		Message: fmt.Sprintf("cannot %s %s: no space is left where the cluster keeps its objects; "+
 			"delete objects that are not needed, or free space on the disk of etcd", verb, what),
-		Details: &metav1.StatusDetails{Name: name, Group: gr.Group, Kind: gr.Resource, RetryAfterSeconds: 2},
+		Details: &metav1.StatusDetails{Name: name, Group: gr.Group, Kind: gr.Resource, RetryAfterSeconds: 1},
 	}}
 }
 
