@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
-	"encoding/pem"
 	"fmt"
 	"net"
 	"path/filepath"
@@ -188,8 +187,4 @@ func randomText(n int) string {
 		}
 	}
 	return string(out)
-}
-
-func pemBlock(kind string, der []byte) []byte {
-	return pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der})
 }
