@@ -1,14 +1,12 @@
 package store_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -47,91 +45,10 @@ func TestDiskFull_AnyTime(t *testing.T) {
 			x.prepare(moment.files, moment.written)
 			other := occupy(t, dir)
 			x.outlast(3)
-			occupy(t, dir) // what etcd's log files have given back
-			x.outlast(1)
 			if err := os.Remove(other); err != nil {
 				t.Fatal(err)
 			}
 			x.accepts()
-		})
-	}
-}
-
-// The disk becomes full while etcd's log goes on to its next file.
-func TestDiskFull_InARoll(t *testing.T) {
-	nstest.Need(t)
-	for i := range 4 {
-		t.Run(fmt.Sprint(i), func(t *testing.T) {
-			t.Parallel()
-			dir := tmpfs(t, 160)
-			x, _ := startOn(t, dir)
-			x.prepare(i, 15<<20)
-			rolled := make(chan string)
-			go func() { // from the last look before to the first after it
-				x.untilRolls(i + 1)
-				rolled <- occupy(t, dir)
-			}()
-			var other string
-			for other == "" {
-				select {
-				case other = <-rolled:
-				default:
-					x.eventually("a write to the log", x.blindly)
-				}
-			}
-			x.outlast(2)
-			if err := os.Remove(other); err != nil {
-				t.Fatal(err)
-			}
-			x.accepts()
-		})
-	}
-}
-
-// Another process begins at some time to take every byte that becomes free. Nothing that the store answers is wrong, etcd does not end, and
-// when the other one is gone all writes are accepted.
-func TestDiskFull_OthersBeginAnyTime(t *testing.T) {
-	nstest.Need(t)
-	for _, moment := range moments {
-		t.Run(moment.name, func(t *testing.T) {
-			t.Parallel()
-			dir := tmpfs(t, 160)
-			x, _ := startOn(t, dir)
-			x.prepare(moment.files, moment.written)
-			ctx, end := context.WithCancel(t.Context())
-			var running sync.WaitGroup
-			running.Go(func() {
-				for ctx.Err() == nil {
-					occupy(t, dir)
-				}
-			})
-			defer running.Wait()
-			defer end()
-			values := anytimeValues + 1 // and blindKey's
-			for began, n := time.Now(), 0; time.Since(began) < 4*time.Second; n++ {
-				x.tried("update", x.update(0))
-				x.tried("a write to the log", x.blindly())
-				if n%50 == 0 {
-					err := x.create(anytimeValues + n)
-					x.tried("create", err)
-					if err == nil {
-						values++
-					}
-				}
-			}
-			list, err := x.store.List(t.Context(), "/registry/", store.ListOptions{})
-			x.must("list", err)
-			if len(list.KVs) != values {
-				t.Errorf("%d values, want %d", len(list.KVs), values)
-			}
-			end()
-			running.Wait()
-			ended := time.Now()
-			if err := os.Remove(filepath.Join(dir, "other")); err != nil {
-				t.Fatal(err)
-			}
-			x.accepts()
-			t.Logf("all writes are accepted after %v", time.Since(ended))
 		})
 	}
 }
@@ -190,15 +107,6 @@ func (x *target) accepts() {
 	x.alive()
 }
 
-// tried wants a write to succeed, or to be refused for lack of space.
-func (x *target) tried(what string, err error) {
-	x.Helper()
-	x.alive()
-	if err != nil {
-		x.refused(what, err)
-	}
-}
-
 func (x *target) create(n int) error {
 	_, err := x.store.Create(x.Context(), key(n), storetest.Value(n, anytimeSize), 0)
 	return err
@@ -255,12 +163,6 @@ func (x *target) rolls() int {
 		x.Error(err)
 	}
 	return n
-}
-
-// untilRolls waits until etcd's log has gone on so often.
-func (x *target) untilRolls(times int) {
-	for deadline := time.Now().Add(time.Minute); x.rolls() < times && time.Now().Before(deadline); time.Sleep(100 * time.Microsecond) {
-	}
 }
 
 // A crash in the middle of a roll leaves a log file that looks as if etcd were about to leave it. That keeps nobody waiting.
