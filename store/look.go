@@ -83,7 +83,8 @@ func (d *disk) wake() {
 
 // makeRoom makes etcd write a snapshot when that gives back space, or when the next one would come soon: until then another process may
 // have filled the disk. A snapshot for which there is no room ends etcd. So makeRoom stops all writes for the last entries before it, and looks
-// whether others leave the room; when they do not, it gives up the loose files for the snapshot. What is left of them afterwards is reserved again at once.
+// whether others leave the room; when they do not, it gives up the loose files for the snapshot. Others can still take the room between the
+// look and the snapshot, and end etcd. What is left of them afterwards is reserved again at once.
 func (l *look) makeRoom(ctx context.Context) error {
 	d := l.disk
 	due, err := d.snapshotDue()
